@@ -1,0 +1,45 @@
+# make demo   the loop, as far as it exists, on the embedded practice recording
+# make test   static checks and the ordinary tests; what CI runs
+# Both create .venv and install what they need, once. Nothing is asked of the machine but Python 3.11+, pip and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := ros,dev
+STAMP := $(VENV)/installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+WORKERS ?= 2
+
+.PHONY: demo test check slow bench constraints clean
+
+demo: $(STAMP)
+	$(BIN)/twinproof demo --out demo
+
+test: check
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not gpu"
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow
+
+bench: $(STAMP)
+	for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# torch comes first and exactly: an open range would pull gigabytes of CUDA packages.
+$(STAMP): pyproject.toml constraints.txt Makefile
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -U pip
+	$(BIN)/python -m pip install -q -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[$(EXTRAS)]"
+	touch $(STAMP)
+
+# Resolves the extra `all` beside torch 2.13.0 and writes every version down.
+constraints: $(VENV)/bin/python
+	$(BIN)/python bench/pin.py > constraints.new && mv constraints.new constraints.txt
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache build

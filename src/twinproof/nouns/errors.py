@@ -1,0 +1,57 @@
+"""The errors a user can cause: each says what was found, what was needed, where, and what to do."""
+
+
+class TwinproofError(Exception):
+    """The root of every error that is the input's fault and not ours."""
+
+
+class RecordingError(TwinproofError):
+    """A source, an episode, a signal or a video that breaks a law of Recording."""
+
+
+class RigError(TwinproofError):
+    """A rig.toml that cannot be read, or that does not fit its source."""
+
+
+class SplitError(TwinproofError):
+    """Groups that straddle parts, sizes that cannot be met, a seal that was handled wrongly."""
+
+
+class LedgerError(TwinproofError):
+    """A ledger whose chain does not hold."""
+
+
+class TwinError(TwinproofError):
+    """A scene, a mesh, a splat file or a frame that breaks a law of Twin."""
+
+
+class PosteriorError(TwinproofError):
+    """Draws, weights or limits that break a law of Posterior."""
+
+
+class RandomizationError(TwinproofError):
+    """Ranges or correlations that break a law of Randomization."""
+
+
+class PolicyError(TwinproofError):
+    """A contract or weights that break a law of Policy."""
+
+
+class PanelError(TwinproofError):
+    """A panel that is not fixed before its first trial."""
+
+
+class EvidenceError(TwinproofError):
+    """Evidence that lacks one of the things it must name."""
+
+
+class StoreError(TwinproofError):
+    """A folder or a store entry that is incomplete, changed or in the way."""
+
+
+class ConfigError(TwinproofError):
+    """A setting that no command knows, or a value that does not fit."""
+
+
+class MissingExtra(TwinproofError):
+    """A package of an extra is asked for and not installed."""

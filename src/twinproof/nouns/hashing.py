@@ -1,0 +1,50 @@
+"""Content hashes: the same content gives the same name on every machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from blake3 import blake3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Json = Any  # what json.dumps takes: None, bool, int, float, str, list, dict of these
+
+
+def canonical(value: Json) -> bytes:
+    """The one byte string that stands for a JSON value: sorted keys, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def content_hash(value: Json) -> str:
+    """blake3 of a JSON value, 64 hex digits."""
+    return blake3(canonical(value)).hexdigest()
+
+
+def content_key(*parts: Json) -> str:
+    """The store key of an answer, made of everything that decides it."""
+    return content_hash(list(parts))
+
+
+def hash_bytes(chunks: Iterable[bytes | memoryview]) -> str:
+    """blake3 of a sequence of byte strings, each length-prefixed so that borders count."""
+    digest = blake3()
+    for chunk in chunks:
+        digest.update(len(chunk).to_bytes(8, "little"))
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def hash_array(array: np.ndarray) -> str:
+    """blake3 of an array's dtype, shape and little-endian bytes."""
+    little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+    return hash_bytes([little.dtype.str.encode(), str(little.shape).encode(), little.tobytes()])
+
+
+def hash_file(path: Path) -> str:
+    """blake3 of a file's bytes, read through the page cache and never whole into memory."""
+    return blake3().update_mmap(path).hexdigest() if path.stat().st_size else blake3().hexdigest()
