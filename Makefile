@@ -11,8 +11,14 @@ WORKERS ?= 2
 
 .PHONY: demo test check slow bench constraints clean
 
+# ingest -> split -> inspect on a recording that the tests' generator makes.
 demo: $(STAMP)
-	$(BIN)/twinproof demo --out demo
+	rm -rf demo
+	$(BIN)/python -m tests.generator demo/dataset
+	$(BIN)/twinproof ingest demo/dataset --rig demo/rig.toml --out demo/recording
+	$(BIN)/twinproof inspect demo/recording --png demo/timeline.png
+	$(BIN)/twinproof split demo/recording --group-by object,session --out demo/split
+	$(BIN)/twinproof audit demo/split
 
 test: check
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not gpu"
@@ -38,8 +44,8 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	touch $(STAMP)
 
 # Resolves the extra `all` beside torch 2.13.0 and writes every version down.
-constraints: $(VENV)/bin/python
-	$(BIN)/python bench/pin.py > constraints.new && mv constraints.new constraints.txt
+constraints: $(STAMP)
+	$(BIN)/python .ci/pin_constraints.py > constraints.new && mv constraints.new constraints.txt
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache build

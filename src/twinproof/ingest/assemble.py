@@ -73,7 +73,8 @@ def _signal(
     if accept.nan_is_missing and np.isnan(value).any():
         notes.append(f"{name}: {int(np.isnan(value).sum())} NaN values were marked missing, as asked")
         missing = np.isnan(value) | (False if missing is None else missing)
-    units = rule.units or ((rule.unit or raw.unit,) * len(names))
+    fixed = tuple(raw.units[i] for i in order) if raw.units and rule.unit is None else ()
+    units = rule.units or fixed or ((rule.unit or raw.unit,) * len(names))
     if len(units) != len(names):
         raise RigError(f"{place}: {len(names)} columns but {len(units)} units. Give one unit for each column.")
     columns, factors = [], []
@@ -113,12 +114,14 @@ def _order(raw: RawSignal, name: str, rule: SignalRule, rig: Rig, place: str) ->
     if not wanted:
         wanted = list(raw.columns)
     unknown = [column for column in wanted if column not in raw.columns]
-    left = [column for column in raw.columns if column not in wanted]
+    elsewhere = {column for other in rig.signals.values() if other.source == rule.source for column in other.columns}
+    elsewhere |= {entry.removeprefix(f"{rule.source}/") for entry in rig.ignore}
+    left = [column for column in raw.columns if column not in wanted and column not in elsewhere]
     if unknown or left:
         raise RigError(
             f"{place}: joint or column names do not match. Only in the rig: {', '.join(unknown) or 'none'}. "
             f"Only in the source: {', '.join(left) or 'none'}. Use the source's names in [[joints]] or in "
-            f"signals.{name}.columns."
+            f"signals.{name}.columns; leave one out with ignore = ['{rule.source}/COLUMN']."
         )
     return [raw.columns.index(column) for column in wanted], wanted
 
@@ -170,7 +173,7 @@ def _check_gaps(tracks: dict[str, Signal | Video], accept: Tolerances, where: st
             raise RecordingError(
                 f"{where}: {name} jumps {step[i]:.3f} s ahead after sample {i} ({track.time_s[i]:.3f} s); the usual "
                 f"step is {np.median(step):.4f} s. If the clock is right and the recorder paused, accept it with "
-                f"--max-gap-s {np.ceil(step[i] * 10) / 10:.1f}; otherwise mend the stamps."
+                f"--max-gap-s {np.floor(step[i] * 10 + 1) / 10:.1f}; otherwise mend the stamps."
             )
 
 

@@ -28,6 +28,7 @@ class RawSignal:
     missing: Bool[np.ndarray, "T D"] | None = None
     log_time_s: Float[np.ndarray, "T"] | None = None
     unit: str | None = None  # where the format fixes it (ROS: rad, m, N)
+    units: tuple[str, ...] = ()  # likewise, where columns differ
     kind: str | None = None  # likewise
     frame: str = ""
 
@@ -74,6 +75,7 @@ class ProbedSignal:
     unit: str | None
     low: tuple[float, ...] = ()  # seen in the first episode, to suggest ranges and units
     high: tuple[float, ...] = ()
+    units: tuple[str, ...] = ()  # one for each column, where the format fixes them and they differ
 
 
 @dataclass(frozen=True)

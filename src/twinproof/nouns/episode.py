@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -34,6 +34,10 @@ class Lazy(Mapping[str, Thing], Generic[Thing]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def fresh(self) -> Lazy[Thing]:
+        """The same mapping with nothing kept yet: a pass over many episodes then keeps one at a time in memory."""
+        return Lazy(self._names, self._read)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +91,12 @@ class Episode:
 
     def __hash__(self) -> int:
         return hash(self.hash)
+
+    def fresh(self) -> Episode:
+        """The same episode, with what it read so far left to the garbage collector."""
+        signals = self.signals.fresh() if isinstance(self.signals, Lazy) else self.signals
+        videos = self.videos.fresh() if isinstance(self.videos, Lazy) else self.videos
+        return replace(self, signals=signals, videos=videos)
 
     @property
     def span_s(self) -> tuple[float, float]:

@@ -21,6 +21,14 @@ class LedgerError(TwinproofError):
     """A ledger whose chain does not hold."""
 
 
+class ParameterError(TwinproofError):
+    """A parameter id, a value, a limit or a source that cannot be."""
+
+
+class TraceError(TwinproofError):
+    """A trace or a trial that does not say what happened."""
+
+
 class TwinError(TwinproofError):
     """A scene, a mesh, a splat file or a frame that breaks a law of Twin."""
 

@@ -49,10 +49,14 @@ def write_whole(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def json_bytes(value: Json) -> bytes:
+    """The readable JSON text that stands in our files; NaN and infinity are refused."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
 def write_json(path: Path, value: Json) -> None:
     """Writes readable JSON whole; NaN and infinity are refused."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(path, text.encode() + b"\n")
+    write_whole(path, json_bytes(value))
 
 
 def read_json(path: Path, kind: str, error: type[TwinproofError]) -> dict[str, Json]:

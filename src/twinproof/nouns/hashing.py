@@ -16,8 +16,20 @@ Json = Any  # what json.dumps takes: None, bool, int, float, str, list, dict of 
 
 
 def canonical(value: Json) -> bytes:
-    """The one byte string that stands for a JSON value: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    """The one byte string that stands for a JSON value: sorted keys, no spaces, no NaN, and 2.0 is 2."""
+    whole = _whole_numbers(value)
+    return json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _whole_numbers(value: Json) -> Json:
+    """The same value with floats that are whole numbers as such: JSON and TOML do not keep the two apart."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole_numbers(item) for item in value]
+    return value
 
 
 def content_hash(value: Json) -> str:

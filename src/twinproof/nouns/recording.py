@@ -9,7 +9,7 @@ episodes/ID/video/CAMERA.parquet  time_s [, log_time_s], pts, key of every frame
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +96,13 @@ def check_unique(episodes: Iterable[Episode]) -> None:
 
 def write_recording(folder: Path, rig: Rig, episodes: Iterable[Episode], source: dict[str, Json]) -> Recording:
     """Writes episodes one at a time as they come, so that a recording never has to fit into memory."""
+    return stream_recording(folder, episodes, lambda: (rig, source))
+
+
+def stream_recording(
+    folder: Path, episodes: Iterable[Episode], finish: Callable[[], tuple[Rig, dict[str, Json]]]
+) -> Recording:
+    """The same for a source that only at its end knows its whole rig and what was left out."""
     written: list[tuple[str, str]] = []
     seen: dict[str, str] = {}
     with new_folder(folder) as scratch:
@@ -107,6 +114,7 @@ def write_recording(folder: Path, rig: Rig, episodes: Iterable[Episode], source:
             written.append((episode.id, episode.hash))
         if not written:
             raise RecordingError("a recording needs at least one episode; the source has none.")
+        rig, source = finish()
         head = {
             "format": FORMAT,
             "hash": content_hash([rig.hash, sorted(hash for _, hash in written)]),

@@ -99,9 +99,9 @@ class Video:
 
     def at(self, time_s: float) -> tuple[float, np.ndarray]:
         """(time, picture) of the frame nearest to a time."""
-        after = int(np.searchsorted(self.time_s, time_s).clip(1, max(1, len(self) - 1)))
-        near = [k for k in (after - 1, after) if k < len(self)]
-        index = near[int(np.argmin([abs(float(self.time_s[k]) - time_s) for k in near]))]
+        after = int(np.searchsorted(self.time_s, time_s))
+        near = np.array([k for k in (after - 1, after) if 0 <= k < len(self)])
+        index = int(near[np.argmin(np.abs(self.time_s[near] - time_s))])
         with self.reader() as reader:
             return float(self.time_s[index]), reader.frame(index)
 
@@ -144,13 +144,18 @@ class VideoReader:
             raise RecordingError(f"camera {self.video.camera}: frame {index} asked for, of {len(self.video)}.")
         if self._last is not None and self._last[0] == index:
             return self._last[1]
-        start = int(self._keys[max(0, np.searchsorted(self._keys, index, side="right") - 1)]) if len(self._keys) else 0
+        start = self._key_before(index)
         if index < self._next or start > self._next:
             self._container.seek(int(self.video.pts[start]), stream=self._stream)
             self._decoding = self._container.decode(self._stream)
         picture = self._decode_until(index)
         self._last = (index, picture)
         return picture
+
+    def _key_before(self, index: int) -> int:
+        """The frame from which decoding must start to reach this one."""
+        before = int(np.searchsorted(self._keys, index, side="right"))
+        return int(self._keys[before - 1]) if before else 0
 
     def _decode_until(self, index: int) -> np.ndarray:
         import av

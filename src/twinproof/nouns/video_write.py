@@ -184,7 +184,8 @@ def encode(
     stamps: list[float] = []
     shape: tuple[int, ...] = ()
     with contextlib.ExitStack() as stack:
-        output = stream = None
+        output: Any = None
+        stream: Any = None
         last = -1
         for time_s, picture in pictures:
             array = np.ascontiguousarray(picture)
@@ -248,6 +249,14 @@ def _finished(target: Path, camera: str, pixels: str, stamps: np.ndarray) -> Vid
         camera, target, pixels, written.codec, written.width, written.height, stamps, written.pts[order],
         written.key[order], _packets_hash(target, camera),
     )  # fmt: skip
+
+
+def check_pictures(video: Video) -> None:
+    """The file still holds exactly the encoded pictures that the video's hash names."""
+    if _packets_hash(video.path, video.camera) != video.packets_hash:
+        raise RecordingError(
+            f"camera {video.camera}: {video.path} was changed since it was written. Restore it from the source."
+        )
 
 
 def _packets_hash(path: Path, camera: str) -> str:

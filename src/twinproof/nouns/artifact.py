@@ -1,0 +1,134 @@
+"""What every noun that has a folder of its own shares: a content hash, equality, `save` and `load`.
+
+NAME.json   format, hash, the noun's fields, the hash of every file beside it, and a seal over all of that; written last
+the parts   arrays, meshes, tables: whatever is too large for JSON
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zipfile
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from twinproof.nouns.errors import TwinproofError
+from twinproof.nouns.files import check_files, file_hashes, json_bytes, new_folder, read_json, write_json
+from twinproof.nouns.hashing import Json, content_hash
+from twinproof.nouns.strict import build, plain
+
+FRAME = ("format", "hash", "files", "seal")  # what the JSON holds beside the noun's own fields
+
+
+class Artifact:
+    """A noun in a folder. A frozen dataclass (with eq=False) becomes one by naming itself and its parts.
+
+    Every field that is not in PARTS goes into the JSON. Two artifacts are equal when their hashes are.
+    """
+
+    NAME: ClassVar[str]
+    ERROR: ClassVar[type[TwinproofError]]
+    PARTS: ClassVar[tuple[str, ...]] = ()
+
+    def head(self) -> dict[str, Json]:
+        """The fields that stand in the JSON, as plain data."""
+        fields = [field for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
+        values = {field.name: getattr(self, field.name) for field in fields if field.name not in self.PARTS}
+        return {name: plain(value) for name, value in values.items() if value is not None}
+
+    def part_hashes(self) -> dict[str, str]:
+        """The hash of the content of each part."""
+        return {}
+
+    def write_parts(self, folder: Path) -> None:
+        """Writes the parts into a folder."""
+
+    @classmethod
+    def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:
+        """The fields that cannot be built from the JSON alone."""
+        return {}
+
+    @cached_property
+    def hash(self) -> str:
+        """Names the whole content, parents and ledger head included."""
+        return content_hash([_format(self.NAME), one_number(self.head()), self.part_hashes()])
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and isinstance(other, Artifact) and self.hash == other.hash
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def save(self, folder: Path) -> None:
+        """Writes everything into a folder that does not exist yet, the JSON last."""
+        with new_folder(folder) as scratch:
+            self.write_parts(scratch)
+            head = {"format": _format(self.NAME), "hash": self.hash, **self.head(), "files": file_hashes(scratch)}
+            write_json(scratch / f"{self.NAME}.json", {**head, "seal": content_hash(head)})
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What lies in a folder; every byte is checked against what was written."""
+        path = folder / f"{cls.NAME}.json"
+        head = read_json(path, _format(cls.NAME), cls.ERROR)
+        _check_seal(path, head, cls.ERROR)
+        check_files(folder, head["files"], cls.ERROR)
+        fields = {name: value for name, value in head.items() if name not in FRAME}
+        try:
+            made = cls.read_parts(folder, fields)
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise cls.ERROR(f"{path} does not fit its files ({problem!r}). Make {folder} again.") from None
+        thing = build(
+            cls, {name: value for name, value in fields.items() if name not in made}, str(path), cls.ERROR, made
+        )
+        if thing.hash != head["hash"]:
+            raise cls.ERROR(
+                f"{folder}: its content has the hash {thing.hash[:16]}, {path.name} states {str(head['hash'])[:16]}. "
+                "It was changed: make it again."
+            )
+        return thing
+
+
+def _format(name: str) -> str:
+    return f"twinproof/{name}/1"
+
+
+def _check_seal(path: Path, head: dict[str, Json], error: type[TwinproofError]) -> None:
+    """The JSON is, byte for byte, what `save` wrote."""
+    sealed = {name: value for name, value in head.items() if name != "seal"}
+    try:
+        whole = path.read_bytes() == json_bytes(head) and content_hash(sealed) == head.get("seal")
+    except ValueError:  # NaN, which json.loads lets through and we never write
+        whole = False
+    if not whole or not isinstance(head.get("files"), dict) or "hash" not in head:
+        raise error(f"{path} was changed since it was written. Restore it, or make {path.parent} again.")
+
+
+def one_number(value: Json) -> Json:
+    """The same JSON with 1.0 written as 1, so that a whole number hashes alike whatever its Python type was."""
+    if isinstance(value, dict):
+        return {name: one_number(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [one_number(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes an NPZ, uncompressed and without pickle."""
+    np.savez(path, allow_pickle=False, **dict(arrays))
+
+
+def read_arrays(path: Path, error: type[TwinproofError]) -> dict[str, np.ndarray]:
+    """The arrays of an NPZ; compressed ones are refused, as what we write never unpacks to more than its size."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            packed = [entry.filename for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
+        if packed:
+            raise error(f"{path} holds {packed[0]} compressed; twinproof writes it plain. Make it again.")
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile) as problem:
+        raise error(f"{path} is not a readable NPZ ({problem}). Restore it, or make it again.") from None
