@@ -16,7 +16,7 @@ import numpy as np
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.recording import Recording
-from twinproof.nouns.rig import Arm, Camera, Intrinsics, Joint, Mount, Rig, SignalRule
+from twinproof.nouns.rig import Arm, Camera, Intrinsics, Joint, Labels, Mount, Rig, SignalRule
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.strict import plain
 from twinproof.nouns.toml_text import to_toml
@@ -56,7 +56,7 @@ def practice_episode(
 ) -> Episode:
     """One push: joints follow a smooth path, cameras see a block move over a table."""
     rng = stream(seed, "practice", f"episode{number}")
-    time_s = np.arange(round(seconds * fps)) / fps
+    time_s = np.arange(round(seconds * rng.uniform(0.7, 1.3) * fps)) / fps
     command = _path(rng, time_s)
     state = _lagged(command, fps) + rng.normal(0, 1e-3, command.shape)
     columns = tuple(Column(name, "rad") for name in JOINTS)
@@ -122,21 +122,18 @@ def practice_recording(folder: Path, episodes: int = 14, **how: object) -> Recor
     return Recording(practice_rig(size), made, {"kind": "practice", "name": "practice"})  # type: ignore[arg-type]
 
 
-def main(out: Path) -> None:
+def main(out: Path, episodes: int = 14, **how: object) -> None:
     """Writes OUT as a LeRobot dataset and rig.toml beside it."""
     from twinproof.ingest.lerobot_write import write_lerobot
 
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        recording = practice_recording(Path(scratch))
+        recording = practice_recording(Path(scratch), episodes, **how)
         write_lerobot(recording, out)
         shutil.rmtree(out / "twinproof")  # a user's dataset has no sidecar
-        groups = [
-            ("labels", [{"episodes": str(k), "labels": dict(e.labels), "outcome": e.outcome}])
-            for k, e in enumerate(recording.episodes)
-        ]
-        rig = {**plain(recording.rig), "labels": [label for _, labels in groups for label in labels]}
-    (out.parent / "rig.toml").write_text(to_toml(rig), encoding="utf-8")
+        rules = [Labels(str(k), dict(e.labels), e.outcome) for k, e in enumerate(recording.episodes)]
+        rig = replace(recording.rig, labels=tuple(rules))
+    (out.parent / "rig.toml").write_text(to_toml(plain(rig)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from twinproof.ingest.assemble import Tolerances, assemble
+from twinproof.ingest.lerobot_read import LeRobotReader
+from twinproof.ingest.raw import RawEpisode
+from twinproof.nouns.episode import Episode
+from twinproof.nouns.rig import Camera, Rig, SignalRule
+
 JOINTS = ["waist", "shoulder", "gripper"]
 CAMERA = "observation.images.top"
 WIDTH, HEIGHT = 64, 48
@@ -48,6 +54,17 @@ def picture(row: int) -> np.ndarray:
     image[:, : WIDTH // 2] = (row * 12 + 20) % 250
     image[:, WIDTH // 2 :, 0] = np.linspace(0, 255, WIDTH // 2).astype(np.uint8)
     return image
+
+
+def jpeg(image: np.ndarray) -> bytes:
+    """A picture as the bytes of a JPEG file."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="image2pipe") as output:
+        stream = output.add_stream("mjpeg", rate=1, options={"qmin": "1", "qmax": "1"})
+        stream.width, stream.height, stream.pix_fmt = image.shape[1], image.shape[0], "yuvj420p"
+        output.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format="yuvj420p")))
+        output.mux(stream.encode())
+    return buffer.getvalue()
 
 
 def png(image: np.ndarray) -> bytes:
@@ -220,3 +237,31 @@ def edit_rows(root: Path, name: str, column: str, values: list[object]) -> None:
     path = root / "data" / "chunk-000" / name
     table = pq.read_table(path)
     pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(values)), path)
+
+
+def images(pictures: list[np.ndarray]) -> list[dict[str, object]]:
+    """Rows of an image feature."""
+    return [{"bytes": png(picture), "path": f"frame-{k:06d}.png"} for k, picture in enumerate(pictures)]
+
+
+BARE = Rig("hand")
+
+
+def rig(*ignore: str, camera: bool = True) -> Rig:
+    """The rig of the datasets made here."""
+    signals = {
+        "state": SignalRule("observation.state", "joint_position", "rad"),
+        "command": SignalRule("action", "joint_command", "rad"),
+    }
+    cameras = {"top": Camera(CAMERA, intrinsics_unknown=True)} if camera else {}
+    return Rig("hand", signals=signals, cameras=cameras, ignore=ignore)
+
+
+def raw(root: Path, how: Rig = BARE) -> list[RawEpisode]:
+    """Every episode as the reader gives it."""
+    return list(LeRobotReader(root).episodes(how))
+
+
+def assembled(root: Path, how: Rig, workspace: Path) -> list[Episode]:
+    """Every episode under a rig, pictures written."""
+    return [assemble(episode, how, workspace, Tolerances()) for episode in LeRobotReader(root).episodes(how)]

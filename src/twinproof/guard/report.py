@@ -21,7 +21,9 @@ def audit(result: AuditResult, *, as_json: bool) -> int:
     """Every finding as a sentence; the exit code is 1 when one is a break."""
     if as_json:
         findings = [asdict(finding) for finding in result.findings]
-        sys.stdout.write(json.dumps({"ok": result.ok, "attempts": result.attempts, "findings": findings}, indent=1) + "\n")
+        sys.stdout.write(
+            json.dumps({"ok": result.ok, "attempts": result.attempts, "findings": findings}, indent=1) + "\n"
+        )
     else:
         for finding in result.findings:
             sys.stdout.write(f"{'holds ' if finding.ok else 'BREAK '} {finding.text}\n")

@@ -47,11 +47,10 @@ class Signature:
     acceleration: Float[np.ndarray, "D"]  # root mean square on the grid, per step²
     content: str  # of the values alone, '' where nothing varies
 
-    @property
-    def core(self) -> slice:
-        """The middle of the grid, which every overlap of at least 80 % contains."""
-        length = len(self.grid)
-        return slice(int(np.ceil(0.2 * length)), max(int(np.ceil(0.2 * length)) + 1, int(0.8 * length)))
+    def middle(self, edge: float) -> slice:
+        """The grid without this share at either end; an overlap of at least 80 % contains the middle without 0.2."""
+        first = int(np.ceil(edge * len(self.grid)))
+        return slice(first, max(first + 1, int((1 - edge) * len(self.grid))))
 
 
 def tracks_of(episode: Episode) -> dict[str, Track]:

@@ -75,22 +75,27 @@ def _signatures(ids: list[str], read: Callable[[str], dict[str, Track]]) -> list
 
 
 def _candidates(signatures: list[Signature], threshold: float) -> list[tuple[Signature, Signature]]:
-    """(shorter, longer) pairs whose boxes allow a match."""
+    """(shorter, longer) pairs whose boxes allow a match: what must overlap of one lies in the range of the other."""
     names = sorted({name for one in signatures for name in one.columns})
-    low, high, core_low, core_high, floor = np.full((5, len(signatures), len(names)), np.nan)
+    low, high, floor, core_low, core_high, inner_low, inner_high = np.full((7, len(signatures), len(names)), np.nan)
+    length = np.array([len(one.grid) for one in signatures])
     for i, one in enumerate(signatures):
         at = [names.index(name) for name in one.columns]
         low[i, at], high[i, at], floor[i, at] = one.grid.min(axis=0), one.grid.max(axis=0), one.floor
-        core_low[i, at], core_high[i, at] = np.percentile(one.grid[one.core], [5, 95], axis=0)
+        core_low[i, at], core_high[i, at] = np.percentile(one.grid[one.middle(0.2)], [5, 95], axis=0)
+        inner_low[i, at], inner_high[i, at] = np.percentile(one.grid[one.middle(0.36)], [5, 95], axis=0)
     found = []
     for i, one in enumerate(signatures):
         rest = slice(i + 1, None)  # sorted by length: what follows is at least as long
         pair_floor = np.maximum(floor[i], floor[rest])
         moves = np.maximum(high[i], high[rest]) - np.minimum(low[i], low[rest]) > MOVES * pair_floor
         slack = 3 * threshold * pair_floor
-        outside = moves & ((core_low[i] < low[rest] - slack) | (core_high[i] > high[rest] + slack))
+        outside = (core_low[i] < low[rest] - slack) | (core_high[i] > high[rest] + slack)
+        # 80 % of something at least 80 % as long always covers the longer one's share from 0.36 to 0.64
+        near_length = (length[i] >= OVERLAP * length[rest])[:, None]
+        outside |= near_length & ((inner_low[rest] < low[i] - slack) | (inner_high[rest] > high[i] + slack))
         same = np.array([bool(one.content) and one.content == other.content for other in signatures[rest]], dtype=bool)
-        possible = (moves.any(axis=1) & ~outside.any(axis=1)) | same
+        possible = (moves.any(axis=1) & ~(moves & outside).any(axis=1)) | same
         found += [(one, signatures[i + 1 + int(k)]) for k in np.flatnonzero(possible)]
     return found
 
@@ -140,7 +145,7 @@ def _best_shift(one: Signature, other: Signature, columns: list[str], threshold:
     scale = np.sqrt(floor**2 + curve**2)
     short, long = one.grid[:, a] / scale, other.grid[:, b] / scale
     velocity = np.gradient(long, axis=0)
-    probes = _probes(short, one.core)
+    probes = _probes(short, one.middle(1 - OVERLAP))
     spare = int((1 - OVERLAP) * len(short))
     shifts = np.arange(-min(spare, int(probes[0])), len(long) - int(probes[-1]))
     shifts = shifts[shifts <= len(long) - len(short) + spare]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def _check_sources(raw: RawEpisode, rig: Rig, where: str) -> None:
     """Everything in the source is read by a rule or ignored on purpose: nothing is dropped in silence."""
     ruled = {rule.source for rule in rig.signals.values()} | {camera.source for camera in rig.cameras.values()}
     for kind, source in [("signals", s.source) for s in raw.signals] + [("cameras", f.source) for f in raw.feeds]:
-        if source not in ruled and source not in rig.ignore:
+        if source not in ruled and not ignored(source, rig):
             near = difflib.get_close_matches(source, ruled, n=1)
             hint = f" (the rig reads {near[0]!r})" if near else ""
             raise RigError(
@@ -61,12 +62,17 @@ def _check_sources(raw: RawEpisode, rig: Rig, where: str) -> None:
             )
 
 
+def ignored(name: str, rig: Rig) -> bool:
+    """Whether the rig leaves a source's signal, camera or SIGNAL/COLUMN out on purpose; * stands for anything."""
+    return any(fnmatchcase(name, pattern) for pattern in rig.ignore)
+
+
 def _signal(
     raw: RawSignal, name: str, rule: SignalRule, rig: Rig, accept: Tolerances, notes: list[str], where: str
 ) -> Signal:
     place = f"{where}, signal {name!r}"
     order, names = _order(raw, name, rule, rig, place)
-    if order != list(range(len(order))):
+    if order != sorted(order):
         notes.append(f"{name}: columns were put into the rig's order by name")
     value = np.asarray(raw.value, dtype=np.float64)[:, order]
     missing = None if raw.missing is None else raw.missing[:, order]
@@ -115,8 +121,8 @@ def _order(raw: RawSignal, name: str, rule: SignalRule, rig: Rig, place: str) ->
         wanted = list(raw.columns)
     unknown = [column for column in wanted if column not in raw.columns]
     elsewhere = {column for other in rig.signals.values() if other.source == rule.source for column in other.columns}
-    elsewhere |= {entry.removeprefix(f"{rule.source}/") for entry in rig.ignore}
-    left = [column for column in raw.columns if column not in wanted and column not in elsewhere]
+    taken = elsewhere | set(wanted)
+    left = [c for c in raw.columns if c not in taken and not ignored(f"{rule.source}/{c}", rig)]
     if unknown or left:
         raise RigError(
             f"{place}: joint or column names do not match. Only in the rig: {', '.join(unknown) or 'none'}. "

@@ -138,11 +138,14 @@ def find_bags(source: Path) -> tuple[list[Bag], dict[str, str]]:
         return [_bare_bag(source.stem, source, (source,))], {}
     if (source / "metadata.yaml").is_file():
         return [_bag_of_metadata(source)], {}
-    bags, strangers = _bags_without_metadata(source), {}
+    folders = [child for child in source.iterdir() if child.is_dir() and _is_bag_folder(child)]
+    bags = [bag for folder in folders for bag in find_bags(folder)[0]]
+    bags += _bags_without_metadata(source, alone=not folders)
+    strangers = {}
     for child in sorted(source.iterdir()):
-        if child.is_dir() and _is_bag_folder(child):
-            bags += find_bags(child)[0]
-        elif child.is_dir() and not child.name.startswith("."):
+        if child in folders:
+            continue
+        if child.is_dir() and not child.name.startswith("."):
             strangers[child.name] = "a folder without a bag"
         elif child.is_file() and bags and not _belongs(child):
             strangers[child.name] = "not a bag"
@@ -155,12 +158,12 @@ def _belongs(path: Path) -> bool:
     return path.suffix in SUFFIXES or path.name.startswith(".") or path.name.endswith(("-wal", "-shm", "-journal"))
 
 
-def _bags_without_metadata(folder: Path) -> list[Bag]:
+def _bags_without_metadata(folder: Path, alone: bool) -> list[Bag]:
     """rosbag2 calls the parts of one bag FOLDER_0, FOLDER_1, …; files of other names are a bag each."""
     files = _bare(folder)
     part = re.compile(re.escape(folder.name) + r"_(\d+)")
     numbers = [part.fullmatch(path.stem) for path in files]
-    if files and (len(files) == 1 or (all(numbers) and len({path.suffix for path in files}) == 1)):
+    if alone and files and (len(files) == 1 or (all(numbers) and len({path.suffix for path in files}) == 1)):
         ordered = sorted(files, key=lambda path: (len(path.stem), path.stem))
         return [_bare_bag(folder.name, folder, tuple(ordered))]
     return [_bare_bag(path.stem, path, (path,)) for path in files]
@@ -188,7 +191,7 @@ def _bag_of_metadata(folder: Path) -> Bag:
     if compression not in ("", "file", "message") or (compression and head.get("compression_format") != "zstd"):
         raise RecordingError(
             f"{path}: compression {head.get('compression_format')!r} in mode {compression!r} is not read. "
-            "Use zstd in mode file or message, or convert the bag with: ros2 bag convert"
+            "Use zstd in mode file or message, or convert the bag with ros2 bag convert."
         )
     files = tuple(_listed(folder, name) for name in names)
     return Bag(

@@ -12,7 +12,7 @@ import numpy as np
 from twinproof.ingest.bag_feed import BagFeed
 from twinproof.ingest.bag_find import Bag, find_bags, is_bag
 from twinproof.ingest.bag_messages import InfoTrack, PictureTrack, Track, sources_of, track_for
-from twinproof.ingest.bag_sidecar import NAME, CameraNote, Sidecar, SignalNote, exact_times, read_sidecar, sidecar_rig
+from twinproof.ingest.bag_sidecar import NAME, Sidecar, SignalNote, exact_times, read_sidecar, sidecar_rig
 from twinproof.ingest.bag_storage import Topic, clear_errors, need_ros
 from twinproof.ingest.bag_table import Table
 from twinproof.ingest.raw import Probe, ProbedCamera, ProbedSignal, RawEpisode, RawSignal
@@ -75,17 +75,20 @@ class BagReader:
 
     def describe(self) -> dict[str, Json]:
         """Storage, files with their sizes, what was recovered and what was left out."""
-        root = self._source if self._source.is_dir() else self._source.parent
         files = sorted(path for bag in self._bags for path in bag.files)
         versions = sorted({str(bag.version) if bag.version is not None else "bare" for bag in self._bags})
         return {
             "kind": "ros2_bag",
             "version": ", ".join(versions),
             "storage": sorted({bag.storage for bag in self._bags}),
-            "files": {path.relative_to(root).as_posix(): path.stat().st_size for path in files},
+            "files": {self._relative(path): path.stat().st_size for path in files},
             "recovered": dict(self._recovered),
             "left_out": dict(self._left_out),
         }
+
+    def _relative(self, path: Path) -> str:
+        root = self._source if self._source.is_dir() else self._source.parent
+        return path.relative_to(root).as_posix()
 
     def _episode(self, number: int, bag: Bag, rig: Rig) -> RawEpisode:
         sidecar = read_sidecar(bag)
@@ -119,7 +122,8 @@ class BagReader:
                 f"{name}: recovered: true, {messages} messages up to the last whole chunk; how many were lost "
                 "is unknown"
             )
-            self._recovered[f"{bag.name}/{name}"] = {"recovered": True, "messages": messages}
+            path = next(path for path in bag.files if path.name == name)
+            self._recovered[self._relative(path)] = {"recovered": True, "messages": messages}
         if bag.counted is not None and bag.counted != content.messages:
             notes.append(f"metadata.yaml counts {bag.counted} messages, the files hold {content.messages}")
         return notes
@@ -228,7 +232,7 @@ class _Clocks:
     def signal(self, table: Table, cut: bool) -> RawSignal:
         """The table on the episode's clock, in the order of log times."""
         if self.sidecar is not None and table.source in self.sidecar.signals:
-            return self._restored(table, self.sidecar, self.sidecar.signals[table.source], cut)
+            return self._restored(table, self.sidecar.signals[table.source], cut)
         order = np.argsort(table.log_ns, kind="stable")
         if table.static:
             time_s = np.zeros(1)
@@ -240,27 +244,27 @@ class _Clocks:
             table.unit, table.units, table.kind, table.frame,
         )  # fmt: skip
 
-    def _restored(self, table: Table, sidecar: Sidecar, note: SignalNote, cut: bool) -> RawSignal:
+    def _restored(self, table: Table, note: SignalNote, cut: bool) -> RawSignal:
         _expect(table.source, len(table.log_ns), note.samples, cut)
         if table.value.shape[1] != len(note.columns):
             raise RecordingError(
                 f"{table.source}: {table.value.shape[1]} columns, {NAME} names {len(note.columns)}. Restore the bag."
             )
-        time_s, log_time_s = self._both_times(table.source, table.stamp_ns, table.log_ns, sidecar, note, cut)
+        clocks = (self.chosen(table.source, table.stamp_ns, table.log_ns), table.log_ns)
+        time_s, log_time_s = self._exact(f"signal.{note.name}", clocks, note.log_time, cut)
         return RawSignal(
             table.source, note.columns, time_s, table.value, np.isnan(table.value), log_time_s,
             units=note.units, kind=note.kind, frame=note.frame,
         )  # fmt: skip
 
-    def _both_times(
-        self, source: str, stamp_ns: np.ndarray | None, log_ns: np.ndarray, sidecar: Sidecar,
-        note: SignalNote | CameraNote, cut: bool,
-    ) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
-        stamps = self._seconds(self.chosen(source, stamp_ns, log_ns))
-        time_s = exact_times(sidecar, f"{source}|time_s", stamps, cut)
-        if not note.log_time:
-            return time_s, None
-        return time_s, exact_times(sidecar, f"{source}|log_time_s", self._seconds(log_ns), cut)
+    def _exact(
+        self, key: str, clocks: tuple[np.ndarray, np.ndarray], log_time: bool, cut: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Times and log times as they were before they became whole nanoseconds."""
+        assert self.sidecar is not None
+        stamps, logs = (self._seconds(ns) for ns in clocks)
+        time_s = exact_times(self.sidecar, f"{key}.time_s", stamps, cut)
+        return time_s, exact_times(self.sidecar, f"{key}.log_time_s", logs, cut) if log_time else None
 
     def feed(self, track: PictureTrack, bag: Bag, content: _Content) -> BagFeed:
         """A camera topic on the episode's clock."""
@@ -269,7 +273,7 @@ class _Clocks:
         if self.sidecar is not None and source in self.sidecar.cameras:
             note = self.sidecar.cameras[source]
             _expect(source, len(log_ns), note.frames, bool(content.cut))
-            times = self._both_times(source, stamp_ns, log_ns, self.sidecar, note, bool(content.cut))
+            times = self._exact(f"camera.{note.name}", (stamp_ns, log_ns), note.log_time, bool(content.cut))
             return BagFeed(source, bag, track.topic, track.places(), *times, intrinsics, note.pixels)
         order = np.argsort(log_ns, kind="stable")
         time_s = self._seconds(self.chosen(source, stamp_ns, log_ns)[order])

@@ -71,7 +71,7 @@ def need_ros() -> None:
         import rosbags  # noqa: F401
     except ImportError as problem:
         raise MissingExtra(
-            f"ROS 2 bags need the package {problem.name!r}. Add it with: pip install 'twinproof[ros]'"
+            f"ROS 2 bags need the package {problem.name!r}. Run pip install 'twinproof[ros]' to add it."
         ) from None
 
 
@@ -103,7 +103,7 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 def _cure(path: Path) -> str:
     if path.suffix == ".db3":
-        return f"Restore the file, or save what is left with: sqlite3 {path.name} .recover"
+        return f"Restore the file, or run sqlite3 {path.name} .recover to save what is left."
     return "Restore it from the original, or leave it out."
 
 
@@ -362,15 +362,15 @@ class SqliteStorage:
         page_bytes = 65536 if page_bytes == 1 else page_bytes
         if len(head) < 100 or (head[24:28] == head[92:96] and size < pages * page_bytes):
             raise RecordingError(
-                f"{self.path} was cut off: {size} bytes of {pages * page_bytes}. Its rows cannot be trusted; restore "
-                f"the file, or save what is left with: sqlite3 {self.path.name} .recover"
+                f"{self.path} was cut off: {size} bytes of {pages * page_bytes}. Its rows cannot be trusted. "
+                f"{_cure(self.path)}"
             )
         for ending in ("-wal", "-journal"):
             beside = self.path.with_name(self.path.name + ending)
             if beside.is_file() and beside.stat().st_size:
                 raise RecordingError(
                     f"{beside} holds messages that never reached {self.path.name}: the recorder was stopped hard. "
-                    f"Merge them on a copy with: sqlite3 {self.path.name} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+                    f"Run sqlite3 {self.path.name} 'PRAGMA wal_checkpoint(TRUNCATE)' on a copy to merge them."
                 )
 
     @staticmethod

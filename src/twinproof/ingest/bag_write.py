@@ -8,8 +8,9 @@ Joint signals travel as sensor_msgs/JointState, others as twinproof_msgs/Sample,
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,17 @@ LATEST_NS = 2**31 * 10**9  # a ROS stamp counts seconds in 32 bits
 class _Stream:
     """One topic to be written: its messages in sample order, with both clocks."""
 
+    key: str  # of its times in the sidecar
     source: str  # the topic, with the field where it is one of a JointState
-    msgtype: str
+    kind: Any  # the message's class
+    frame: str
     time_s: np.ndarray
     log_time_s: np.ndarray | None
-    messages: Callable[[], Iterator[Callable[[Any], Any]]]  # each takes a header and gives a message
+    fields: Iterator[tuple[Any, ...]]  # of each message, after its header
 
     @property
     def topic(self) -> str:
+        """The topic without the field."""
         return self.source.partition(":")[0]
 
 
@@ -94,9 +98,9 @@ def _write_episode(folder: Path, episode: Episode, rig: Rig) -> None:
         replace(rig, signals=rules, cameras=views, labels=(), ignore=()), episode.source, episode.start_ns, shift_ns,
         dict(episode.labels), episode.outcome, tuple(episode.notes), signals, cameras,
     )  # fmt: skip
-    times = _inexact(streams[: len(signals)] + [s for s in streams if s.source in cameras])
+    times = _inexact(streams)
     if times:
-        np.savez_compressed(folder / TIMES, **times)
+        np.savez_compressed(folder / TIMES, allow_pickle=False, **times)
     write_json(folder / NAME, plain(sidecar))
 
 
@@ -114,8 +118,8 @@ def _signal_note(signal: Signal, episode: Episode) -> SignalNote:
     frames = {column.frame for column in signal.columns}
     if len(frames) > 1:
         raise RecordingError(
-            f"{episode.id}: {signal.name} has columns in the frames {', '.join(sorted(frames))}. A topic has one frame: "
-            "give each its own signal in the rig."
+            f"{episode.id}: {signal.name} has columns in the frames {', '.join(sorted(frames))}. A topic has one "
+            "frame: give each its own signal in the rig."
         )
     return SignalNote(
         signal.name, signal.kind, tuple(column.name for column in signal.columns),
@@ -133,46 +137,31 @@ def _rule(rule: SignalRule | None, source: str, note: SignalNote) -> SignalRule:
 
 def _signal_stream(signal: Signal, topic: str, store: Any) -> _Stream:
     value = np.ascontiguousarray(signal.value, dtype=np.float64)  # rosbags writes other dtypes bit for bit
+    key, frame = f"signal.{signal.name}", signal.columns[0].frame if signal.columns else ""
     if signal.kind not in JOINT_FIELD:
-        sample = store.types[SAMPLE]
-        return _Stream(
-            topic, SAMPLE, signal.time_s, signal.log_time_s,
-            lambda: ((lambda header, row=row: sample(header, row)) for row in value),
-        )  # fmt: skip
+        rows = ((row,) for row in value)
+        return _Stream(key, topic, store.types[SAMPLE], frame, signal.time_s, signal.log_time_s, rows)
     k, names, none = JOINT_FIELD[signal.kind], [column.name for column in signal.columns], np.zeros(0)
+    fields = ((names, *(row if i == k else none for i in range(3))) for row in value)
     joint_state = store.types["sensor_msgs/msg/JointState"]
-
-    def messages() -> Iterator[Callable[[Any], Any]]:
-        for row in value:
-            fields = [row if i == k else none for i in range(3)]
-            yield lambda header, fields=fields: joint_state(header, names, *fields)
-
-    return _Stream(topic + ENDINGS[k], "sensor_msgs/msg/JointState", signal.time_s, signal.log_time_s, messages)
+    return _Stream(key, topic + ENDINGS[k], joint_state, frame, signal.time_s, signal.log_time_s, fields)
 
 
 def _video_stream(video: Video, base: str, store: Any) -> _Stream:
-    packed = PACKED.get((video.codec, video.pixels))
-    if packed:
-        compressed = store.types["sensor_msgs/msg/CompressedImage"]
+    key, stated = f"camera.{video.camera}", PACKED.get((video.codec, video.pixels))
+    if stated:
+        files = ((stated, np.frombuffer(data, np.uint8)) for data in packets(video))
+        kind, topic = store.types["sensor_msgs/msg/CompressedImage"], f"{base}/image_raw/compressed"
+        return _Stream(key, topic, kind, base[1:], video.time_s, video.log_time_s, files)
+    kind = store.types["sensor_msgs/msg/Image"]
+    return _Stream(key, f"{base}/image_raw", kind, base[1:], video.time_s, video.log_time_s, _pictures(video))
 
-        def files() -> Iterator[Callable[[Any], Any]]:
-            for data in packets(video):
-                yield lambda header, data=data: compressed(header, packed, np.frombuffer(data, np.uint8))
 
-        topic, msgtype, messages = f"{base}/image_raw/compressed", "sensor_msgs/msg/CompressedImage", files
-    else:
-        image = store.types["sensor_msgs/msg/Image"]
-
-        def pictures() -> Iterator[Callable[[Any], Any]]:
-            for _, picture in video.frames():
-                little = np.ascontiguousarray(picture.astype(picture.dtype.newbyteorder("<"), copy=False))
-                data, (height, width) = little.reshape(-1).view(np.uint8), little.shape[:2]
-                yield lambda header, data=data, height=height, width=width: image(
-                    header, height, width, ENCODING[video.pixels], 0, len(data) // height, data
-                )
-
-        topic, msgtype, messages = f"{base}/image_raw", "sensor_msgs/msg/Image", pictures
-    return _Stream(topic, msgtype, video.time_s, video.log_time_s, messages)
+def _pictures(video: Video) -> Iterator[tuple[Any, ...]]:
+    for _, picture in video.frames():
+        little = np.ascontiguousarray(picture.astype(picture.dtype.newbyteorder("<"), copy=False))
+        data, (height, width) = little.reshape(-1).view(np.uint8), little.shape[:2]
+        yield height, width, ENCODING[video.pixels], 0, len(data) // height, data
 
 
 def packets(video: Video) -> Iterator[bytes]:
@@ -198,17 +187,9 @@ def _info_streams(video: Video, base: str, camera: Camera, store: Any) -> list[_
     info, region = store.types["sensor_msgs/msg/CameraInfo"], store.types["sensor_msgs/msg/RegionOfInterest"]
     lens_d = np.array(lens.distortion, dtype=np.float64)
 
-    def message(header: Any) -> Any:
-        whole = region(0, 0, 0, 0, False)
-        return info(header, video.height, video.width, model, lens_d, k, np.eye(3).reshape(-1), p, 0, 0, whole)
-
-    topic = f"{base}/camera_info"
-    return [
-        _Stream(
-            topic, "sensor_msgs/msg/CameraInfo", video.time_s, video.log_time_s,
-            lambda: (message for _ in range(len(video))),
-        )
-    ]  # fmt: skip
+    stated = (video.height, video.width, model, lens_d, k, np.eye(3).reshape(-1), p, 0, 0, region(0, 0, 0, 0, False))
+    each = itertools.repeat(stated, len(video))
+    return [_Stream("", f"{base}/camera_info", info, base[1:], video.time_s, video.log_time_s, each)]
 
 
 def _nanoseconds(time_s: np.ndarray) -> np.ndarray:
@@ -236,10 +217,10 @@ def _shift_ns(streams: list[_Stream], episode: Episode) -> int:
 def _inexact(streams: list[_Stream]) -> dict[str, np.ndarray]:
     """Times that whole nanoseconds do not give back."""
     return {
-        f"{stream.source}|{clock}": times
+        f"{stream.key}.{clock}": times
         for stream in streams
         for clock, times in _clocks(stream)
-        if (_nanoseconds(times) / 1e9 != times).any()
+        if stream.key and (_nanoseconds(times) / 1e9 != times).any()
     }
 
 
@@ -256,11 +237,10 @@ def _write_bag(folder: Path, streams: list[_Stream], start_ns: int, store: Any) 
     order = np.argsort(np.concatenate([np.maximum.accumulate(log) for log in logs]), kind="stable")
     header, time = store.types["std_msgs/msg/Header"], store.types["builtin_interfaces/msg/Time"]
     with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
-        topics = [writer.add_connection(stream.topic, stream.msgtype, typestore=store) for stream in streams]
-        messages = [stream.messages() for stream in streams]
+        topics = [writer.add_connection(stream.topic, stream.kind.__msgtype__, typestore=store) for stream in streams]
         done = [0] * len(streams)
         for k in owner[order].tolist():
-            i, done[k] = done[k], done[k] + 1
+            stream, i, done[k] = streams[k], done[k], done[k] + 1
             stamp = time(*divmod(int(stamps[k][i]), 1_000_000_000))
-            message = next(messages[k])(header(stamp, ""))
-            writer.write(topics[k], int(logs[k][i]), store.serialize_cdr(message, streams[k].msgtype))
+            message = stream.kind(header(stamp, stream.frame), *next(stream.fields))
+            writer.write(topics[k], int(logs[k][i]), store.serialize_cdr(message, stream.kind.__msgtype__))

@@ -5,8 +5,8 @@
     SOURCE/EPISODE/front/0001.png …   a camera; stamps from front/times.csv (file, time_s)
     SOURCE/EPISODE/episode.json       optional: {"labels": {...}, "outcome": "success"}
 
-Without episode folders, the files of SOURCE are one episode; several tables with the same columns and nothing else are
-an episode each, their signal called `table`.
+Without episode folders, the files of SOURCE are one episode; several tables that share at least half of their columns,
+and nothing else, are an episode each, their signal called `table`.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class FolderReader:
                 )
             return [self._take(folder, folder.name) for folder in folders]
         if len(flat.tables) > 1 and not flat.cameras:
-            headers = {tuple(sorted(read_table(path).names)) for path in flat.tables.values()}
-            if len(headers) == 1:
+            headers = [set(read_table(path).names) for path in flat.tables.values()]
+            if 2 * len(set.intersection(*headers)) >= max(len(header) for header in headers):
                 return [Take(name, {"table": path}, {}) for name, path in sorted(flat.tables.items())]
         return [flat]
 

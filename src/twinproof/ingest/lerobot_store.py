@@ -138,6 +138,7 @@ class JoinedVideos:
         self._number, self._frames, self._bytes = -1, 0, 0
         self._output: Any = None
         self._stream: Any = None
+        self._sink: Any = None
         self._first: Video | None = None
 
     def add(
@@ -196,7 +197,8 @@ class JoinedVideos:
                     place = {"video_key": self._feature, "chunk_index": chunk, "file_index": file}
                     path = self._root / self._template.format(**place)
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    self._output = av.open(str(path), "w")
+                    self._sink = path.open("wb")  # ours to close: PyAV keeps a file open whose end cannot be written
+                    self._output = av.open(self._sink, "w", format="mp4")
                     self._stream = self._output.add_stream_from_template(stream, opaque=True)
                 ahead = round(Fraction(self._frames, self._codec.fps) / stream.time_base)
                 for packet in source.demux(stream):
@@ -229,13 +231,15 @@ class JoinedVideos:
         """Ends the file being written."""
         import av
 
-        output, self._output, self._stream = self._output, None, None
+        output, sink, self._output, self._stream, self._sink = self._output, self._sink, None, None, None
         if output is not None:
             try:
                 output.close()
             except av.error.FFmpegError as problem:
                 _raise_if_full(problem)
                 raise RecordingError(f"{self._feature}: the video cannot be ended ({problem}).") from None
+            finally:
+                sink.close()
 
 
 def _raise_if_full(problem: Exception) -> None:

@@ -6,6 +6,7 @@ the picture nearest in time: nothing is interpolated. The exact signals and stam
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 from twinproof.ingest.lerobot_sidecar import CAMERA, Shown, add_episode, finish_sidecar
 from twinproof.ingest.lerobot_store import Codec, JoinedVideos, RowFiles, Tally, mebibytes
 from twinproof.nouns.episode import Episode
-from twinproof.nouns.errors import RecordingError
+from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.nouns.files import new_folder, remove_tree, write_json
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.recording import Recording
@@ -64,16 +65,14 @@ def write_lerobot(
         tasks: dict[str, int] = {}
         totals: dict[str, Tally] = {}
         table: list[dict[str, Json]] = []
-        try:
+        with contextlib.ExitStack() as ending:  # every file is ended, also when ending another one fails
+            for open_file in (rows.close, *(joined.close for joined in videos.values())):
+                ending.callback(open_file)
             for number, episode in enumerate(recording.episodes):
                 task = tasks.setdefault(episode.labels.get("task", NO_TASK), len(tasks))
                 entry, tallies = _write_one(root, plan, number, episode, task, rows, videos)
                 table.append(entry)
                 totals = {name: totals[name].joined(own) if totals else own for name, own in tallies.items()}
-        finally:
-            rows.close()
-            for joined in videos.values():
-                joined.close()
         remove_tree(root / "parts")
         _write_meta(root, recording, plan, table, tasks, totals)
         write_json(root / "meta" / "info.json", _info(recording, plan, table, tasks, (data_mb, video_mb), videos))
@@ -83,6 +82,8 @@ def write_lerobot(
 
 
 def _plan(recording: Recording, fps: int | None) -> Plan:
+    if fps is not None and fps < 1:
+        raise ConfigError(f"fps is {fps}; LeRobot needs a whole number from 1 on.")
     first = recording.episodes[0]
     for episode in recording.episodes:
         if _columns(episode) != _columns(first) or set(episode.videos) != set(first.videos):

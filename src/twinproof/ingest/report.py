@@ -49,9 +49,24 @@ def recording(made: Recording, folder: Path) -> None:
     say(f"  signals: {', '.join(signals) or 'none'}; cameras: {', '.join(cameras) or 'none'}")
     for left in made.source.get("left_out", []):
         say(f"  left out: {left}")
-    for episode in made.episodes:
+    for line in _notes(made.episodes):
+        say(f"  {line}")
+
+
+def _notes(episodes: tuple[Episode, ...]) -> list[str]:
+    """Every note once, with the episodes that carry it."""
+    owners: dict[str, list[str]] = {}
+    for episode in episodes:
         for note in episode.notes:
-            say(f"  {episode.id[:8]} ({episode.source}): {note}")
+            owners.setdefault(note, []).append(f"{episode.id[:8]} ({episode.source})")
+    every = len(episodes)
+    return [f"{_who(ids, every)}: {note}" for note, ids in owners.items()]
+
+
+def _who(ids: list[str], every: int) -> str:
+    if len(ids) == every and every > 1:
+        return "all episodes"
+    return ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
 
 
 def inspection(made: Recording, episodes: tuple[Episode, ...], *, ranges: bool, as_json: bool) -> None:
@@ -65,9 +80,8 @@ def inspection(made: Recording, episodes: tuple[Episode, ...], *, ranges: bool, 
     console.print(_tracks_table(episodes, tracks))
     if ranges:
         console.print(_ranges_table(tracks[episodes[0].id]))
-    for episode in episodes:
-        for note in episode.notes:
-            console.print(Text(f"{episode.id[:8]}: {note}"))
+    for line in _notes(episodes):
+        console.print(Text(line))
 
 
 def _plain(episode: Episode, tracks: tuple[Track, ...]) -> dict[str, object]:

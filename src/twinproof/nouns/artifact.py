@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from twinproof.nouns.errors import TwinproofError
-from twinproof.nouns.files import check_files, file_hashes, json_bytes, new_folder, read_json, write_json
+from twinproof.nouns.files import check_files, file_hashes, new_folder, read_sealed, write_sealed
 from twinproof.nouns.hashing import Json, content_hash
 from twinproof.nouns.strict import build, plain
 
-FRAME = ("format", "hash", "files", "seal")  # what the JSON holds beside the noun's own fields
+FRAME = ("format", "hash", "files")  # what the JSON holds beside the noun's own fields
 
 
 class Artifact:
@@ -54,7 +54,7 @@ class Artifact:
     @cached_property
     def hash(self) -> str:
         """Names the whole content, parents and ledger head included."""
-        return content_hash([_format(self.NAME), one_number(self.head()), self.part_hashes()])
+        return content_hash([_format(self.NAME), self.head(), self.part_hashes()])
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and isinstance(other, Artifact) and self.hash == other.hash
@@ -67,26 +67,24 @@ class Artifact:
         with new_folder(folder) as scratch:
             self.write_parts(scratch)
             head = {"format": _format(self.NAME), "hash": self.hash, **self.head(), "files": file_hashes(scratch)}
-            write_json(scratch / f"{self.NAME}.json", {**head, "seal": content_hash(head)})
+            write_sealed(scratch / f"{self.NAME}.json", head)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """What lies in a folder; every byte is checked against what was written."""
-        path = folder / f"{cls.NAME}.json"
-        head = read_json(path, _format(cls.NAME), cls.ERROR)
-        _check_seal(path, head, cls.ERROR)
-        check_files(folder, head["files"], cls.ERROR)
+        path, error = folder / f"{cls.NAME}.json", cls.ERROR
+        head = read_sealed(path, _format(cls.NAME), error)
         fields = {name: value for name, value in head.items() if name not in FRAME}
         try:
+            check_files(folder, head["files"], error)
             made = cls.read_parts(folder, fields)
         except (KeyError, TypeError, AttributeError) as problem:
-            raise cls.ERROR(f"{path} does not fit its files ({problem!r}). Make {folder} again.") from None
-        thing = build(
-            cls, {name: value for name, value in fields.items() if name not in made}, str(path), cls.ERROR, made
-        )
-        if thing.hash != head["hash"]:
-            raise cls.ERROR(
-                f"{folder}: its content has the hash {thing.hash[:16]}, {path.name} states {str(head['hash'])[:16]}. "
+            raise error(f"{path} does not fit its files ({problem!r}). Make {folder} again.") from None
+        fields = {name: value for name, value in fields.items() if name not in made}
+        thing = build(cls, fields, str(path), error, made)
+        if thing.hash != head.get("hash"):
+            raise error(
+                f"{folder}: its content has the hash {thing.hash[:16]}, {path.name} states {str(head.get('hash'))[:16]}. "
                 "It was changed: make it again."
             )
         return thing
@@ -94,26 +92,6 @@ class Artifact:
 
 def _format(name: str) -> str:
     return f"twinproof/{name}/1"
-
-
-def _check_seal(path: Path, head: dict[str, Json], error: type[TwinproofError]) -> None:
-    """The JSON is, byte for byte, what `save` wrote."""
-    sealed = {name: value for name, value in head.items() if name != "seal"}
-    try:
-        whole = path.read_bytes() == json_bytes(head) and content_hash(sealed) == head.get("seal")
-    except ValueError:  # NaN, which json.loads lets through and we never write
-        whole = False
-    if not whole or not isinstance(head.get("files"), dict) or "hash" not in head:
-        raise error(f"{path} was changed since it was written. Restore it, or make {path.parent} again.")
-
-
-def one_number(value: Json) -> Json:
-    """The same JSON with 1.0 written as 1, so that a whole number hashes alike whatever its Python type was."""
-    if isinstance(value, dict):
-        return {name: one_number(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [one_number(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

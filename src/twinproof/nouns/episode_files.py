@@ -9,7 +9,7 @@ import numpy as np
 
 from twinproof.nouns.episode import Episode, Lazy, recomputed_id
 from twinproof.nouns.errors import RecordingError
-from twinproof.nouns.files import SAFE_NAME, check_files, file_hashes, link_or_copy, read_json, write_json
+from twinproof.nouns.files import SAFE_NAME, check_files, file_hashes, link_or_copy, read_sealed, write_sealed
 from twinproof.nouns.hashing import Json, hash_file
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.video import Video
@@ -39,7 +39,7 @@ def write_episode(folder: Path, episode: Episode) -> None:
         "videos": [_video_head(video) for video in episode.videos.values()],
         "files": file_hashes(folder),
     }
-    write_json(folder / "episode.json", head)
+    write_sealed(folder / "episode.json", head)
 
 
 def _check_name(name: str, episode: Episode) -> None:
@@ -100,7 +100,7 @@ def _write_frames(path: Path, video: Video) -> None:
 
 def read_episode(folder: Path) -> Episode:
     """The episode in a folder; arrays come when they are asked for, and their file's hash is checked then."""
-    head = read_json(folder / "episode.json", FORMAT, RecordingError)
+    head = read_sealed(folder / "episode.json", FORMAT, RecordingError)
     try:
         signals = {str(entry["name"]): entry for entry in head["signals"]}
         videos = {str(entry["camera"]): entry for entry in head["videos"]}
@@ -180,7 +180,7 @@ def _video_reader(folder: Path, heads: dict[str, Any], files: dict[str, str]) ->
 
 def verify_episode(folder: Path) -> None:
     """Reads every byte: each file has its hash, and the measurements give the episode's id."""
-    head = read_json(folder / "episode.json", FORMAT, RecordingError)
+    head = read_sealed(folder / "episode.json", FORMAT, RecordingError)
     check_files(folder, head["files"], RecordingError)
     episode = read_episode(folder)
     if recomputed_id(episode) != episode.id:

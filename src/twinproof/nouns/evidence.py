@@ -112,6 +112,7 @@ class Evidence(Artifact):
     def __post_init__(self) -> None:
         _check_complete(self)
         _check_leakage(self)
+        _check_criteria(self)
         self.panel.check_holdout(self.holdout)
         self.panel.check_trials(self.trials)
         _check_traces(self)
@@ -147,7 +148,6 @@ class Evidence(Artifact):
             "trials": trials,
             "traces": Lazy(names, lambda hash: _read_trace(folder / "traces" / hash)),
             "report": report.read_text(encoding="utf-8") if report.exists() else None,
-            "ledger": None if "ledger" not in head else LedgerHead(**head["ledger"]),
         }
 
 
@@ -188,13 +188,23 @@ def _check_leakage(evidence: Evidence) -> None:
             )
 
 
+def _check_criteria(evidence: Evidence) -> None:
+    for criterion in evidence.panel.criteria:
+        claim = evidence.claim(criterion.claim)
+        if claim.verdict != "not tested" and claim.threshold != criterion.threshold:
+            raise EvidenceError(
+                f"the claim {claim.name!r} is judged by the threshold {claim.threshold}; the panel stated "
+                f"{criterion.threshold} before the first trial. Judge it by that."
+            )
+
+
 def _check_traces(evidence: Evidence) -> None:
     named = {trial.trace for trial in evidence.trials if trial.trace is not None}
     lost, spare = sorted(named - set(evidence.traces)), sorted(set(evidence.traces) - named)
     if lost or spare:
         raise EvidenceError(
-            f"trials name {len(lost)} traces that are not there ({', '.join(lost[:1]) or 'none'}), and {len(spare)} traces "
-            f"belong to no trial ({', '.join(spare[:1]) or 'none'}). Keep one trace for each trial that names one."
+            f"trials name {len(lost)} traces that are not there ({', '.join(lost[:1]) or 'none'}), and {len(spare)} "
+            f"traces belong to no trial ({', '.join(spare[:1]) or 'none'}). Keep one for each trial that names one."
         )
     for hash in () if isinstance(evidence.traces, Lazy) else named:
         if evidence.traces[hash].hash != hash:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinproof.nouns.errors import StoreError, TwinproofError
-from twinproof.nouns.hashing import Json, hash_file
+from twinproof.nouns.hashing import Json, content_hash, hash_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,6 +71,24 @@ def read_json(path: Path, kind: str, error: type[TwinproofError]) -> dict[str, J
         found = value.get("format") if isinstance(value, dict) else type(value).__name__
         raise error(f"{path} says format {found!r}; this version reads {kind!r}. Make it again with this version.")
     return value
+
+
+def write_sealed(path: Path, value: dict[str, Json]) -> None:
+    """Writes JSON with a seal: a hash of all the rest, so that no byte of it changes unnoticed."""
+    write_json(path, {**value, "seal": content_hash(value)})
+
+
+def read_sealed(path: Path, kind: str, error: type[TwinproofError]) -> dict[str, Json]:
+    """What `write_sealed` wrote, byte for byte; anything else is the given error."""
+    value = read_json(path, kind, error)
+    rest = {name: item for name, item in value.items() if name != "seal"}
+    try:
+        whole = path.read_bytes() == json_bytes(value) and content_hash(rest) == value.get("seal")
+    except ValueError:  # NaN, which json.loads lets through and we never write
+        whole = False
+    if not whole:
+        raise error(f"{path} was changed since it was written. Restore it, or make {path.parent} again.")
+    return rest
 
 
 def _cure_for_missing(path: Path) -> str:

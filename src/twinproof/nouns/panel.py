@@ -169,8 +169,8 @@ class Panel(Artifact):
         if wanted:
             policy, condition, domain, repeat = next(iter(wanted))
             raise PanelError(
-                f"{len(wanted)} trials are missing, the first is {repeat} of policy {policy!r} in condition {condition!r}, "
-                f"domain {domain!r}. Nothing may be left out: run them."
+                f"{len(wanted)} trials are missing, the first is {repeat} of policy {policy!r} in condition "
+                f"{condition!r}, domain {domain!r}. Nothing may be left out: run them."
             )
 
     def _cells_of(self, trials: Iterable[Trial]) -> Iterator[Cell]:

@@ -115,8 +115,8 @@ class Policy(Artifact):
     def __post_init__(self) -> None:
         if self.deployable and self.contract.privileged:
             raise PolicyError(
-                f"a deployable policy observes {', '.join(self.contract.privileged)}, which the real robot cannot measure. "
-                "Distil it into a student, or mark it deployable=False."
+                f"a deployable policy observes {', '.join(self.contract.privileged)}, which the real robot cannot "
+                "measure. Distil it into a student, or mark it deployable=False."
             )
         known = {channel.name for channel in (*self.contract.observations, *self.contract.actions)}
         unknown = sorted(set(self.normaliser) - known)

@@ -45,8 +45,8 @@ class Range:
         limits = self.parameter
         if not limits.low <= self.low <= self.point <= self.high <= limits.high:
             raise RandomizationError(
-                f"{self.id}: the range {self.low:.6g} to {self.high:.6g} around {self.point:.6g} {limits.unit} is out of "
-                f"order or leaves the physical limits {limits.low:.6g} to {limits.high:.6g}."
+                f"{self.id}: the range {self.low:.6g} to {self.high:.6g} around {self.point:.6g} {limits.unit} is out "
+                f"of order or leaves the physical limits {limits.low:.6g} to {limits.high:.6g}."
             )
         for name in ("approximates", "check", "reason"):
             if not getattr(self, name).strip():
@@ -162,8 +162,8 @@ class Randomization(Artifact):
                 stated, found = entry.source.share or 0.0, shares.get(entry.id, 0.0)
                 if found < stated - 1e-9:
                     raise RandomizationError(
-                        f"{entry.id}: the range {entry.low:.6g} to {entry.high:.6g} covers {found:.3f} of the posterior, "
-                        f"its source states {stated:.3f}. Widen the range, or state what it covers."
+                        f"{entry.id}: the range {entry.low:.6g} to {entry.high:.6g} covers {found:.3f} of the "
+                        f"posterior, its source states {stated:.3f}. Widen the range, or state what it covers."
                     )
 
     def part_hashes(self) -> dict[str, str]:

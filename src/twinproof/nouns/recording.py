@@ -17,7 +17,7 @@ from pathlib import Path
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.episode_files import read_episode, verify_episode, write_episode
 from twinproof.nouns.errors import RecordingError
-from twinproof.nouns.files import SAFE_NAME, new_folder, read_json, write_json
+from twinproof.nouns.files import SAFE_NAME, new_folder, read_sealed, write_sealed
 from twinproof.nouns.hashing import Json, content_hash
 from twinproof.nouns.rig import Rig, rig_from
 from twinproof.nouns.strict import plain
@@ -63,7 +63,7 @@ class Recording:
     @staticmethod
     def load(folder: Path) -> Recording:
         """The recording in a folder. Arrays are read, and their hashes checked, when they are first asked for."""
-        head = read_json(folder / "recording.json", FORMAT, RecordingError)
+        head = read_sealed(folder / "recording.json", FORMAT, RecordingError)
         try:
             rig, source, entries = rig_from(head["rig"]), dict(head["source"]), list(head["episodes"])
             ids = [str(entry["id"]) for entry in entries]
@@ -122,7 +122,7 @@ def stream_recording(
             "source": source,
             "episodes": [{"id": id, "hash": hash} for id, hash in written],
         }
-        write_json(scratch / "recording.json", head)
+        write_sealed(scratch / "recording.json", head)
     return Recording.load(folder)
 
 

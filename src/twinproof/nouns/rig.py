@@ -137,7 +137,7 @@ class Rig:
     signals: dict[str, SignalRule] = field(default_factory=dict)
     cameras: dict[str, Camera] = field(default_factory=dict)
     labels: tuple[Labels, ...] = ()
-    ignore: tuple[str, ...] = ()  # signals and cameras of the source that are left out on purpose
+    ignore: tuple[str, ...] = ()  # signals, cameras, SIGNAL/COLUMN left out on purpose; * is anything
     format: str = FORMAT
 
     def __post_init__(self) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinproof.nouns.artifact import one_number
 from twinproof.nouns.errors import ParameterError
 from twinproof.nouns.hashing import content_hash
 
@@ -71,7 +70,7 @@ class Theta(Mapping[str, float]):
     @property
     def hash(self) -> str:
         """Names the ids and values."""
-        return content_hash(one_number(self._values))
+        return content_hash(self._values)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Theta) and self._values == other._values

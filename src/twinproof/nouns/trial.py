@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twinproof.nouns.artifact import one_number
 from twinproof.nouns.errors import TraceError
 from twinproof.nouns.failure import Failure
 from twinproof.nouns.frozen import Frozen, settle
@@ -62,7 +61,7 @@ class Trial:
 
 def trials_hash(trials: Iterable[Trial]) -> str:
     """Names the outcome of all trials, in their order."""
-    return content_hash([one_number(_row(trial) | {METRIC: dict(trial.metrics)}) for trial in trials])
+    return content_hash([{**_row(trial), METRIC: dict(trial.metrics)} for trial in trials])
 
 
 def _row(trial: Trial) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def index_packets(path: Path, camera: str) -> Packets:
             found = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.size and p.pts is not None]
             context = stream.codec_context
             tick = Fraction(stream.time_base)
-            codec, width, height = context.name, context.width, context.height
+            codec, width, height = context.codec.canonical_name, context.width, context.height
     except (av.error.FFmpegError, OSError, ValueError) as problem:
         raise RecordingError(f"camera {camera}: {path} cannot be read as video ({problem}). Restore it.") from None
     if not found:
@@ -86,9 +86,20 @@ def _opened(path: Path, camera: str) -> Iterator[tuple[Any, Any]]:
         with av.open(str(path)) as container:
             if not container.streams.video:
                 raise RecordingError(f"camera {camera}: {path} has no video stream. Restore it.")
+            if container.streams.video[0].codec_context is None:  # PyAV has no decoder for what the header names
+                raise RecordingError(f"camera {camera}: {path} names a codec that is unknown. Restore it.")
             yield container, container.streams.video[0]
     except av.error.FFmpegError as problem:
         raise RecordingError(f"camera {camera}: {path} cannot be read as video ({problem}). Restore it.") from None
+
+
+@contextlib.contextmanager
+def _created(target: Path) -> Iterator[Any]:
+    """A new mp4. The file is ours to close: PyAV keeps one open whose end cannot be written, as on a full disk."""
+    import av
+
+    with target.open("wb") as file, av.open(file, "w", format="mp4") as output:
+        yield output
 
 
 def copy_video(source: Packets, camera: str, time_s: np.ndarray, target: Path, pixels: str = "rgb") -> Video:
@@ -139,7 +150,7 @@ def _remux(source: Packets, low: int, high: int, camera: str, time_s: np.ndarray
     import av
 
     copied = 0
-    with _opened(source.path, camera) as (container, stream), av.open(str(target), "w") as output:
+    with _opened(source.path, camera) as (container, stream), _created(target) as output:
         copy = output.add_stream_from_template(stream, opaque=True)
         container.seek(low, stream=stream)
         for packet in container.demux(stream):
@@ -193,7 +204,7 @@ def encode(
                 array = array.astype("<f4")[..., None].view(np.uint8)
             if output is None:
                 shape = array.shape
-                output = stack.enter_context(av.open(str(target), "w"))
+                output = stack.enter_context(_created(target))
                 stream = output.add_stream(how.encoder, rate=30, options=how.options)
                 stream.width, stream.height, stream.pix_fmt = shape[1], shape[0], how.stored
                 stream.time_base = stream.codec_context.time_base = Fraction(1, TICKS)
@@ -227,7 +238,7 @@ def pack_images(
     target.parent.mkdir(parents=True, exist_ok=True)
     stored = {"mjpeg": "yuvj420p", "png": LOSSLESS[pixels][1] if pixels != "rgb" else "rgb24"}[codec]
     stamps: list[float] = []
-    with av.open(str(target), "w") as output:
+    with _created(target) as output:
         stream = output.add_stream(codec, rate=30)
         stream.width, stream.height, stream.pix_fmt = size[0], size[1], stored
         stream.time_base = Fraction(1, TICKS)
