@@ -75,7 +75,7 @@ class Split:
     out: Path
     """The new Split folder."""
     group_by: str | None = None
-    """Labels that may not stand in two parts, with commas. Default: all of object, scene, session, camera_path."""
+    """Labels that may not stand in two parts, with commas, or "none". Default: object, scene, session, camera_path."""
     sizes: tuple[float, float, float] = (0.6, 0.2, 0.2)
     """Shares of calibration, validation and holdout, met as well as whole groups allow."""
     seed: int = 0
@@ -185,7 +185,8 @@ def _split(config: Split) -> int:
     from twinproof.guard.make import Grouping, make
     from twinproof.nouns.recording import Recording
 
-    keys = tuple(key.strip() for key in config.group_by.split(",") if key.strip()) if config.group_by else None
+    named = None if config.group_by is None else tuple(key.strip() for key in config.group_by.split(",") if key.strip())
+    keys = () if named == ("none",) else named
     how = Grouping(keys, config.sizes, config.seed, config.duplicates, config.threshold, config.spans, config.gap_s)
     split = make(Recording.load(config.recording), config.out, how)
     settings.save(settings.resolved(config, "split"), config.out)
@@ -195,9 +196,9 @@ def _split(config: Split) -> int:
 
 def _audit(config: Audit) -> int:
     from twinproof.guard import report
-    from twinproof.guard.audit import audit_folder
+    from twinproof.guard.audit import audit
 
-    return report.audit(audit_folder(config.split, config.artifacts), as_json=config.json)
+    return report.audit(audit(config.split, config.artifacts), as_json=config.json)
 
 
 def _convert(config: Convert) -> int:
@@ -209,10 +210,13 @@ def _convert(config: Convert) -> int:
     recording = Recording.load(config.recording)
     match config.to:
         case "lerobot":
-            write_lerobot(recording, config.out, fps=config.fps)
+            left_out = write_lerobot(recording, config.out, fps=config.fps)
         case "mcap":
+            left_out = ()
             write_mcap(recording, config.out)
     report.say(f"{len(recording.episodes)} episodes written to {config.out}")
+    for left in left_out:
+        report.say(f"  left out: {left}")
     return 0
 
 

@@ -207,6 +207,26 @@ def test_a_message_that_is_no_cdr_is_an_error(tmp_path):
         read(folder)
 
 
+def test_topics_that_cannot_be_decoded_are_named(tmp_path):
+    folder = bags.write_bag(tmp_path / "old", bags.joints(3) + many("/film", "lab_msgs/msg/Film", film), "sqlite3")
+    with contextlib.closing(sqlite3.connect(folder / "old.db3")) as base:
+        base.execute("DROP TABLE message_definitions")  # as before ROS 2 Iron
+        base.commit()
+    reader = BagReader(folder)
+    (episode,) = reader.episodes(Rig("bot"))
+    assert len(episode.signals) == 3
+    assert reader.describe()["left_out"] == {"/film": "the bag has no definition of lab_msgs/msg/Film"}
+    with contextlib.closing(sqlite3.connect(folder / "old.db3")) as base:
+        base.execute("UPDATE topics SET serialization_format = 'json'")
+        base.commit()
+    with pytest.raises(RecordingError, match="/joint_states: messages are json, not CDR"):
+        read(folder)
+
+
+def film(ns: int, k: int) -> object:
+    return T["lab_msgs/msg/Film"](bags.header(ns), "h264", np.zeros(4, np.uint8))
+
+
 def test_a_message_that_claims_gigabytes_is_not_unpacked():
     frame = b"\x28\xb5\x2f\xfd\xe0" + (2**40).to_bytes(8, "little") + bytes(20)
     with pytest.raises(RecordingError, match="a message claims 1099511627776 bytes"):

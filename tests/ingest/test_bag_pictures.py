@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from tests.ingest import bag_files as bags
-from tests.ingest.bag_files import many, read
+from tests.ingest.bag_files import T, many, read
 from tests.ingest.pictures import jpeg, png
 from twinproof.ingest.bag_read import BagReader
+from twinproof.ingest.read import ingest
+from twinproof.ingest.suggest import suggest_rig
 from twinproof.nouns.errors import RecordingError
-from twinproof.nouns.rig import Intrinsics
+from twinproof.nouns.rig import Intrinsics, read_rig
 
 STORAGES = ("mcap", "sqlite3")
 
@@ -140,3 +142,17 @@ def test_probe_shows_sizes_and_calibrations(tmp_path):
     assert (jpegs.width, jpegs.height, jpegs.intrinsics.fx) == (64, 48, 50)
     depth = cameras["/32FC1/image_raw"]
     assert (depth.width, depth.height, depth.intrinsics) == (8, 6, None)
+
+
+def test_the_rig_that_is_suggested_reads_its_bag(tmp_path):
+    body = T["geometry_msgs/msg/Wrench"](bags.vector(1, 2, 3), bags.vector(4, 5, 6))
+    entries = bags.joints(3) + many(
+        "/wrench", "geometry_msgs/msg/WrenchStamped",
+        lambda ns, k: T["geometry_msgs/msg/WrenchStamped"](bags.header(ns, "tool"), body),
+    )  # fmt: skip
+    entries += many("/cam/image", "sensor_msgs/msg/CompressedImage", lambda ns, k: bags.compressed(ns, jpeg(k)))
+    folder = bags.write_bag(tmp_path / "take", entries)
+    (tmp_path / "rig.toml").write_text(suggest_rig(BagReader(folder).probe()), encoding="utf-8")
+    (episode,) = ingest(folder, read_rig(tmp_path / "rig.toml"), tmp_path / "out").episodes
+    wrench = next(signal for signal in episode.signals.values() if signal.kind == "wrench")
+    assert [(column.unit, column.frame) for column in wrench.columns[2:4]] == [("N", "tool"), ("N m", "tool")]

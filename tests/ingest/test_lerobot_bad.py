@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from tests.ingest import lerobot_files as files
 from tests.ingest.lerobot_files import CAMERA, Made, assembled, images, make, raw, rig
+from twinproof.ingest.lerobot_feeds import ImageFeed
+from twinproof.ingest.lerobot_table import read_rows
 from twinproof.nouns.errors import RecordingError, TwinproofError
 
 
@@ -155,6 +157,10 @@ def cut_short(root: Path) -> None:
     files.video(last, range(3), 10, "libx264")
 
 
+def rename_codec(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"avc1", b"zzzz"))
+
+
 BAD_VIDEO: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "missing": ("v3.0", lambda r: shutil.rmtree(r / "videos"), r"file-000\.mp4 of 'observation.images.top' is missing"),
     "empty": ("v2.1", lambda r: next((r / "videos").rglob("*.mp4")).write_bytes(b""), r"empty \(0 bytes\)"),
@@ -186,6 +192,7 @@ BAD_VIDEO: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda r: files.edit_episodes(r, 1, **{f"videos__{CAMERA}__from_timestamp": -1.0}),
         "must hold seconds from 0 on",
     ),
+    "codec": ("v2.1", lambda r: rename_codec(next((r / "videos").rglob("*_000000.mp4"))), "a codec that is unknown"),
     "up": ("v3.0", lambda r: files.edit_info(r, video_path="../{video_key}.mp4"), "leaves its folder"),
 }
 
@@ -210,7 +217,8 @@ BAD_IMAGES: dict[str, tuple[Callable[[list[dict[str, object]]], object], str]] =
     "flipped": (lambda rows: rows[2].update(bytes=rows[2]["bytes"].replace(b"IDAT", b"IDAX")), "row 2: the PNG"),
     "jpeg": (lambda rows: rows[0].update(bytes=b"\xff\xd8\xff\xe0 torn"), "JPEG picture is damaged"),
     "other": (lambda rows: rows[0].update(bytes=b"GIF89a"), "neither PNG nor JPEG"),
-    "none": (lambda rows: rows[1].update(bytes=None), "row 1: no picture of"),
+    "gone": (lambda rows: rows[1].update(bytes=None), r"frame-000001\.png is missing"),
+    "empty": (lambda rows: rows[1].update(bytes=None, path=None), "row 1: no picture of"),
     "leaves": (lambda rows: rows[1].update(bytes=None, path="../x.png"), "leaves its folder"),
     "size": (lambda rows: rows[1].update(bytes=files.png(np.zeros((8, 8, 3), np.uint8))), "png 8×8 rgb, the first"),
     "deep": (
@@ -234,6 +242,16 @@ def test_a_picture_inside_a_row_that_is_damaged_is_refused(tmp_path: Path, case:
     root = make(tmp_path / "data", Made(lengths=(3,), extra={CAMERA: (feature, rows)}))
     with pytest.raises(RecordingError, match=text):
         assembled(root, rig(), tmp_path / "work")
+
+
+def test_fewer_rows_than_asked_for_are_an_error(tmp_path: Path) -> None:
+    feature = {"dtype": "image", "shape": [48, 64, 3], "names": ["height", "width", "channels"]}
+    rows = images([files.picture(row) for row in range(3)])
+    path = data_file(make(tmp_path / "data", Made(lengths=(3,), extra={CAMERA: (feature, rows)})))
+    with pytest.raises(RecordingError, match="gave 1 rows from row 2 on, 2 are needed"):
+        read_rows(path, 2, 2, ["index"])
+    with pytest.raises(RecordingError, match="gave 3 pictures for 4 rows"):
+        ImageFeed(CAMERA, path, 0, np.arange(4) / 10, tmp_path / "data").write("top", tmp_path / "top.mp4")
 
 
 @pytest.fixture(scope="module")

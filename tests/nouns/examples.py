@@ -41,7 +41,10 @@ FACES = np.array(
     [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1),
      (2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3)]
 )  # fmt: skip  # a cube, faces outwards
-SPLAT_FIELDS = "x y z nx ny nz f_dc_0 f_dc_1 f_dc_2 opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3".split()
+SPLAT_FIELDS = [
+    *("x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2", "opacity"),
+    *("scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3"),
+]
 
 SCENE = """<mujoco model="table">
  <compiler meshdir="meshes"/>
@@ -262,16 +265,16 @@ def trials(of_panel: Panel, policies=("ppo", "scripted"), kept: str | None = Non
         metrics = {"rmse": 0.01 * n} if n % 2 else {"rmse": 0.01 * n, "reward": float(n)}
         rows.append(
             Trial(
-                cell.policy,
-                cell.condition.name,
-                cell.domain.name,
-                cell.seed,
-                failure is None,
-                failure,
-                metrics,
-                kept if n == 0 else None,
-                cell.repeat,
-            )  # fmt: skip
+                policy=cell.policy,
+                condition=cell.condition.name,
+                domain=cell.domain.name,
+                seed=cell.seed,
+                success=failure is None,
+                failure=failure,
+                metrics=metrics,
+                trace=kept if n == 0 else None,
+                repeat=cell.repeat,
+            )
         )
     return tuple(rows)
 

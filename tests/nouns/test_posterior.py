@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 from tests.nouns.examples import FRICTION, MASS, draws, family_posterior, posterior
 from twinproof.nouns.belief import Discrepancy, Population, Prior, normalised, unmoved, weighted_quantile
 from twinproof.nouns.errors import PosteriorError
+from twinproof.nouns.files import file_hashes, write_sealed
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.source import Declared
@@ -203,3 +207,30 @@ def test_the_arrays_given_are_copied_not_held():
     rows[:] = 1.0
     assert thing.hash == posterior().hash == hash
     assert thing.mean(FRICTION.id) == pytest.approx(0.6, abs=0.02)
+
+
+def forge(folder: Path, **changes) -> None:
+    """Changes fields of posterior.json and seals it again, as someone would who knows how."""
+    head = json.loads((folder / "posterior.json").read_text())
+    del head["seal"]
+    head |= changes
+    head["files"] = {name: hash for name, hash in file_hashes(folder).items() if name != "posterior.json"}
+    write_sealed(folder / "posterior.json", head)
+
+
+def test_a_number_changed_together_with_its_seal_is_still_found_by_the_hash(tmp_path):
+    posterior().save(tmp_path / "p")
+    forge(tmp_path / "p", method="magic")
+    with pytest.raises(PosteriorError, match=r"its content has the hash \w{16}, posterior.json states \w{16}"):
+        Posterior.load(tmp_path / "p")
+
+
+def test_files_that_do_not_fit_their_json_are_named(tmp_path):
+    posterior().save(tmp_path / "p")
+    np.savez(tmp_path / "p" / "samples.npz", draws=draws())
+    forge(tmp_path / "p")
+    with pytest.raises(PosteriorError, match=r"posterior.json does not fit its files \(KeyError\('log_weights'\)\)"):
+        Posterior.load(tmp_path / "p")
+    forge(tmp_path / "p", population={"family": 3})
+    with pytest.raises(PosteriorError, match="does not fit its files"):
+        Posterior.load(tmp_path / "p")

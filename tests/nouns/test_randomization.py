@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.nouns.examples import DAMPING, FRICTION, MASS, draws, friction_range, mass_range, posterior, randomization
 from twinproof.nouns.errors import RandomizationError
-from twinproof.nouns.randomization import Randomization, Range
+from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.source import Declared, Inferred
 from twinproof.nouns.theta import ParameterInfo, Theta
@@ -129,10 +129,14 @@ def test_a_range_covers_the_share_of_the_posterior_that_it_states():
 def test_the_smallest_range_of_a_family_is_what_was_measured_and_a_margin():
     lengths_m = np.array([0.098, 0.101, 0.100, 0.099])
     length = ParameterInfo("geom.cube.size", "m", 0.01, 1.0)
-    entry = Range(
-        length, float(lengths_m.min() - 0.003), float(lengths_m.max() + 0.003), float(lengths_m.mean()),
-        Declared("margin of 3 mm for a cube that was never seen"), "geometry", "side of the cube", "holdout cube", "spread",
-    )  # fmt: skip
+    entry = friction_range(
+        parameter=length,
+        low=float(lengths_m.min() - 0.003),
+        high=float(lengths_m.max() + 0.003),
+        point=float(lengths_m.mean()),
+        source=Declared("margin of 3 mm for a cube that was never seen"),
+        gap="geometry",
+    )
     assert (entry.low, entry.high) == pytest.approx((0.095, 0.104))
 
 

@@ -318,13 +318,12 @@ def test_a_changed_cut_swapped_or_lengthened_container_is_refused(tmp_path: Path
         "chunks swapped": good[:start] + chunks[1] + chunks[0] + b"".join(chunks[2:]),
         "lengthened": good + b"\x00",
     }
-    for name, data in bad.items():
+    for data in bad.values():
         container.write_bytes(data)
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
         with pytest.raises(SplitError, match="was changed, cut, or sealed with another key"):
             unseal(container, tmp_path / "key", target)
-            pytest.fail(name)
     container.write_bytes(b"something else")
     with pytest.raises(SplitError, match="no sealed holdout"):
         unseal(container, tmp_path / "key", target)

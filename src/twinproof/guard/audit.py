@@ -51,7 +51,12 @@ class AuditResult:
 
 def audit(folder: Path, artifacts: Sequence[Path] = ()) -> AuditResult:
     """Findings about the split in a folder and about artifacts (folders or JSON files) that carry its ledger's head."""
-    split = Split.load(folder)
+    if not (folder / "split.json").is_file():
+        raise SplitError(f"{folder} holds no split.json, so there is nothing to audit. Name a folder made by split.")
+    try:
+        split = Split.load(folder)
+    except SplitError as problem:  # without it, nothing else means anything
+        return AuditResult((Finding(False, "split", str(problem)),), 0)
     try:
         chain = Ledger(folder / "openings.jsonl").chain()
     except LedgerError as problem:
@@ -59,8 +64,7 @@ def audit(folder: Path, artifacts: Sequence[Path] = ()) -> AuditResult:
     else:
         findings = list(_chain(chain))
     findings += _split(split, chain)
-    for part in ("calibration", "validation"):
-        findings.append(_part(folder, part, split))
+    findings += [_part(folder, part, split) for part in ("calibration", "validation")]
     findings.append(_seal(folder, split))
     findings += _files(folder, chain)
     findings += _fits(split, chain.lines)
@@ -68,14 +72,6 @@ def audit(folder: Path, artifacts: Sequence[Path] = ()) -> AuditResult:
     for path in artifacts:
         findings += _artifact(path, split, chain)
     return AuditResult(tuple(findings), sum(line.kind == "opened" for line in chain.lines))
-
-
-def audit_folder(folder: Path, artifacts: Sequence[Path] = ()) -> AuditResult:
-    """The same for a folder whose split.json may itself be broken: that is then the only finding."""
-    try:
-        return audit(folder, artifacts)
-    except SplitError as problem:
-        return AuditResult((Finding(False, "split", str(problem)),), 0)
 
 
 def _chain(chain: Chain) -> Iterator[Finding]:

@@ -60,11 +60,12 @@ def make(recording: Recording, out: Path, how: Grouping) -> Split:
 
     Calibration and Validation link the recording's video files; the holdout is an encrypted copy.
     """
+    keys, labels = _labels(recording, how)
     with new_folder(out) as scratch:
-        workspace = scratch / ".cut"
         alike = near_duplicates(recording, how.threshold)
         _refuse_copies(recording, alike, how)
-        plan = _spans(recording, how, workspace) if how.spans else _whole(recording, how, alike)
+        workspace = scratch / ".cut"
+        plan = _spans(recording, how, workspace) if how.spans else _whole(recording, how, keys, labels, alike)
         hashes = _write_parts(scratch, recording, plan)
         made = Split(
             recording=recording.hash,
@@ -87,6 +88,20 @@ def make(recording: Recording, out: Path, how: Grouping) -> Split:
     return Split.load(out)
 
 
+def _labels(recording: Recording, how: Grouping) -> tuple[tuple[str, ...], Labels]:
+    """Keys and labels, refused before the long work begins."""
+    if how.spans:
+        if how.keys:
+            raise SplitError(
+                f"--group-by {','.join(how.keys)} and --spans exclude each other: the spans of one episode share its "
+                "labels. Leave one of the two out."
+            )
+        return (), {}
+    keys, labels = label_table(recording, how.keys)
+    require_three(groups_of(labels, ()), labels, ())
+    return keys, labels
+
+
 def _refuse_copies(recording: Recording, alike: Likeness, how: Grouping) -> None:
     """Copies stop a split by request, and always where episodes are cut: a copy's span would land in another part."""
     if not alike.pairs or (how.duplicates == "group" and not how.spans):
@@ -103,8 +118,7 @@ def _refuse_copies(recording: Recording, alike: Likeness, how: Grouping) -> None
     )
 
 
-def _whole(recording: Recording, how: Grouping, alike: Likeness) -> _Plan:
-    keys, labels = label_table(recording, how.keys)
+def _whole(recording: Recording, how: Grouping, keys: tuple[str, ...], labels: Labels, alike: Likeness) -> _Plan:
     groups = groups_of(labels, alike.pairs)
     require_three(groups, labels, alike.pairs)
     parts = assign(groups, how.sizes, stream(how.seed, "guard", "assign"))
@@ -113,11 +127,6 @@ def _whole(recording: Recording, how: Grouping, alike: Likeness) -> _Plan:
 
 def _spans(recording: Recording, how: Grouping, workspace: Path) -> _Plan:
     """Spans of one episode share its labels by nature, so no key can group them: the gap is the fence."""
-    if how.keys:
-        raise SplitError(
-            f"--group-by {','.join(how.keys)} and --spans exclude each other: the spans of one episode share its "
-            "labels. Leave one of the two out."
-        )
     ordered = sorted(recording.episodes, key=lambda episode: episode.id)
     made = cut_episodes((episode.fresh() for episode in ordered), how.sizes, how.gap_s, workspace)
     parts = {part: tuple(sorted(span.id for span, _ in made if span.part == part)) for part in PARTS}

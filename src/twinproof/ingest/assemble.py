@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -53,18 +52,13 @@ def _check_sources(raw: RawEpisode, rig: Rig, where: str) -> None:
     """Everything in the source is read by a rule or ignored on purpose: nothing is dropped in silence."""
     ruled = {rule.source for rule in rig.signals.values()} | {camera.source for camera in rig.cameras.values()}
     for kind, source in [("signals", s.source) for s in raw.signals] + [("cameras", f.source) for f in raw.feeds]:
-        if source not in ruled and not ignored(source, rig):
+        if source not in ruled and not rig.ignores(source):
             near = difflib.get_close_matches(source, ruled, n=1)
             hint = f" (the rig reads {near[0]!r})" if near else ""
             raise RigError(
                 f"{where}: the source has {source!r}, which the rig neither reads nor ignores{hint}. "
                 f"Add it under [{kind}], or to ignore = [...]."
             )
-
-
-def ignored(name: str, rig: Rig) -> bool:
-    """Whether the rig leaves a source's signal, camera or SIGNAL/COLUMN out on purpose; * stands for anything."""
-    return any(fnmatchcase(name, pattern) for pattern in rig.ignore)
 
 
 def _signal(
@@ -122,7 +116,7 @@ def _order(raw: RawSignal, name: str, rule: SignalRule, rig: Rig, place: str) ->
     unknown = [column for column in wanted if column not in raw.columns]
     elsewhere = {column for other in rig.signals.values() if other.source == rule.source for column in other.columns}
     taken = elsewhere | set(wanted)
-    left = [c for c in raw.columns if c not in taken and not ignored(f"{rule.source}/{c}", rig)]
+    left = [c for c in raw.columns if c not in taken and not rig.ignores(f"{rule.source}/{c}")]
     if unknown or left:
         raise RigError(
             f"{place}: joint or column names do not match. Only in the rig: {', '.join(unknown) or 'none'}. "

@@ -63,19 +63,20 @@ class BagFeed:
     def write(self, camera: str, target: Path) -> Video:
         """JPEG and PNG go into the file byte for byte; raw pictures are stored without loss."""
         with clear_errors(self.bag.path):
-            if standard_type(self.topic.msgtype).endswith("CompressedImage"):
-                video = self._pack(camera, target)
-            else:
-                video = self._store(camera, target)
+            video = self._pack(camera, target) if self._packed else self._store(camera, target)
         return replace(video, log_time_s=self.log_time_s)
 
     def size(self) -> tuple[int, int]:
         """Width and height of the first picture."""
         message, where = next(self._messages())
-        if hasattr(message, "encoding"):
+        if not self._packed:
             return int(message.width), int(message.height)
         head = picture_head(_file_bytes(message, where), where)
         return head.width, head.height
+
+    @property
+    def _packed(self) -> bool:
+        return standard_type(self.topic.msgtype) == "sensor_msgs/msg/CompressedImage"
 
     def _pack(self, camera: str, target: Path) -> Video:
         message, where = next(self._messages())

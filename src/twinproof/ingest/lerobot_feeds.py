@@ -13,7 +13,7 @@ import numpy as np
 
 from twinproof.ingest.lerobot_layout import Feature
 from twinproof.ingest.lerobot_sidecar import Shown
-from twinproof.ingest.lerobot_table import batches
+from twinproof.ingest.lerobot_table import batches, reading
 from twinproof.nouns.errors import RecordingError
 from twinproof.nouns.files import inside
 from twinproof.nouns.rig import Intrinsics
@@ -125,8 +125,9 @@ class ImageFeed:
     def _pictures(self, camera: str) -> Iterator[bytes]:
         found = 0
         for batch in batches(self.data, self.row, len(self.time_s), [self.source], IMAGE_ROWS):
-            names = [str(name) for name in batch.schema.names]
-            items = batch.column(names.index(self.source)).to_pylist() if self.source in names else [None]
+            with reading(self.data):
+                names = [str(name) for name in batch.schema.names]
+                items = batch.column(names.index(self.source)).to_pylist() if self.source in names else [None]
             for item in items:
                 yield self._bytes(item, f"camera {camera}: {self.data}, row {self.row + found}")
                 found += 1
@@ -140,8 +141,10 @@ class ImageFeed:
             data, name = item.get("bytes"), item.get("path")
             if isinstance(data, bytes) and data:
                 return data
-            if isinstance(name, str) and inside(self.root, name, RecordingError).is_file():
-                return (self.root / name).read_bytes()
+            if isinstance(name, str) and name:
+                path = inside(self.root, name, RecordingError)
+                with reading(path):
+                    return path.read_bytes()
         raise RecordingError(f"{where}: no picture of {self.source!r}. Restore the file, or leave the episode out.")
 
 

@@ -64,7 +64,7 @@ class LeRobotReader:
     def probe(self) -> Probe:
         """Features of the first episode, with ranges, and a guess at kinds and units."""
         layout = self._layout
-        first = self._episode(layout.entries[0], frozenset(), check_videos=False)
+        first = self._episode(layout.entries[0], Rig("unknown"), check_videos=False)
         signals = tuple(_probed(signal) for signal in first.signals)
         cameras = tuple(ProbedCamera(f.name, *f.size) for f in layout.features.values() if f.is_camera)
         return Probe(layout.robot, signals, cameras, tuple(entry.name for entry in layout.entries))
@@ -72,7 +72,7 @@ class LeRobotReader:
     def episodes(self, rig: Rig) -> Iterator[RawEpisode]:
         """Every episode, or an error: none is skipped. Features that the rig ignores are not read."""
         for entry in self._layout.entries:
-            yield self._episode(entry, frozenset(rig.ignore), check_videos=True)
+            yield self._episode(entry, rig, check_videos=True)
 
     def describe(self) -> dict[str, Json]:
         """Version, files read, and what was left out."""
@@ -95,8 +95,8 @@ class LeRobotReader:
                     "stopped while writing: restore the file or the table, or remove the unfinished episode."
                 )
 
-    def _episode(self, entry: Entry, ignore: frozenset[str], *, check_videos: bool) -> RawEpisode:
-        features = {name: f for name, f in self._layout.features.items() if name not in ignore}
+    def _episode(self, entry: Entry, rig: Rig, *, check_videos: bool) -> RawEpisode:
+        features = {name: f for name, f in self._layout.features.items() if not rig.ignores(name)}
         self._note_undeclared(entry)
         flat = [name for name, feature in features.items() if not feature.is_camera]
         table = read_rows(entry.data, entry.row, entry.length, [*BOOKKEEPING, *flat])
@@ -110,14 +110,19 @@ class LeRobotReader:
             else:
                 signals.append(_signal(table, features[name], time_s, entry))
         outcome = _outcome(signals)
-        if self._sidecar is not None:
+        if self._sidecar is not None and not self._reads_features(rig):
             exact, shown = self._sidecar.episode(entry.index), self._sidecar.shown(entry.index)
             feeds = self._feeds(entry, features, time_s, shown, check_videos)
-            return _restored(exact, entry, feeds, ignore)
+            return _restored(exact, entry, feeds, rig)
         feeds = self._feeds(entry, features, time_s, {}, check_videos)
         return RawEpisode(
             entry.index, entry.name, tuple(signals), feeds, labels=labels, outcome=outcome, notes=tuple(notes)
         )
+
+    def _reads_features(self, rig: Rig) -> bool:
+        """Whether the rig reads the dataset as any other tool would, by its features, past the sidecar."""
+        sources = [rule.source for rule in rig.signals.values()]
+        return bool(sources) and all(source in self._layout.features for source in sources)
 
     def _note_undeclared(self, entry: Entry) -> None:
         for name in column_names(entry.data):
@@ -218,11 +223,11 @@ def _outcome(signals: list[RawSignal]) -> str:
     return "unknown"
 
 
-def _restored(exact: Episode, entry: Entry, feeds: tuple[Feed, ...], ignore: frozenset[str]) -> RawEpisode:
+def _restored(exact: Episode, entry: Entry, feeds: tuple[Feed, ...], rig: Rig) -> RawEpisode:
     """The episode as the sidecar has it, with the dataset's pictures."""
     signals = []
     for name, signal in exact.signals.items():
-        if name in ignore:
+        if rig.ignores(name):
             continue
         signals.append(
             RawSignal(

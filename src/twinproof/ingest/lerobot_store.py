@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -174,7 +173,6 @@ class JoinedVideos:
         try:
             written = encode(stamped(), video.camera, part, "rgb", how)
         except (av.error.FFmpegError, ValueError) as problem:
-            _raise_if_full(problem)
             raise RecordingError(
                 f"camera {video.camera}: {video.width}×{video.height} pictures cannot be encoded with "
                 f"{self._codec.encoder!r} ({problem}). Choose libsvtav1, libx264 or libx265; sides must be even."
@@ -189,26 +187,22 @@ class JoinedVideos:
     def _append(self, part: Path) -> None:
         import av
 
-        try:
-            with av.open(str(part)) as source:
-                stream = source.streams.video[0]
-                if self._output is None:
-                    chunk, file = divmod(self._number, self._codec.chunk_files)
-                    place = {"video_key": self._feature, "chunk_index": chunk, "file_index": file}
-                    path = self._root / self._template.format(**place)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    self._sink = path.open("wb")  # ours to close: PyAV keeps a file open whose end cannot be written
-                    self._output = av.open(self._sink, "w", format="mp4")
-                    self._stream = self._output.add_stream_from_template(stream, opaque=True)
-                ahead = round(Fraction(self._frames, self._codec.fps) / stream.time_base)
-                for packet in source.demux(stream):
-                    if packet.size and packet.pts is not None:
-                        packet.pts, packet.dts = packet.pts + ahead, (packet.dts or 0) + ahead
-                        packet.stream = self._stream
-                        self._output.mux(packet)
-        except av.error.FFmpegError as problem:
-            _raise_if_full(problem)
-            raise RecordingError(f"{self._feature}: the video cannot be written ({problem}).") from None
+        with av.open(str(part)) as source:
+            stream = source.streams.video[0]
+            if self._output is None:
+                chunk, file = divmod(self._number, self._codec.chunk_files)
+                place = {"video_key": self._feature, "chunk_index": chunk, "file_index": file}
+                path = self._root / self._template.format(**place)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._sink = path.open("wb")  # ours to close: PyAV keeps a file open whose end cannot be written
+                self._output = av.open(self._sink, "w", format="mp4")
+                self._stream = self._output.add_stream_from_template(stream, opaque=True)
+            ahead = round(Fraction(self._frames, self._codec.fps) / stream.time_base)
+            for packet in source.demux(stream):
+                if packet.size and packet.pts is not None:
+                    packet.pts, packet.dts = packet.pts + ahead, (packet.dts or 0) + ahead
+                    packet.stream = self._stream
+                    self._output.mux(packet)
 
     def feature(self) -> Json:
         """The camera's row in the feature table."""
@@ -217,7 +211,7 @@ class JoinedVideos:
         about = {
             "video.height": first.height,
             "video.width": first.width,
-            "video.codec": {"libdav1d": "av1"}.get(first.codec, first.codec),
+            "video.codec": first.codec,
             "video.pix_fmt": "yuv420p",
             "video.is_depth_map": False,
             "video.fps": self._codec.fps,
@@ -229,21 +223,9 @@ class JoinedVideos:
 
     def close(self) -> None:
         """Ends the file being written."""
-        import av
-
         output, sink, self._output, self._stream, self._sink = self._output, self._sink, None, None, None
         if output is not None:
             try:
                 output.close()
-            except av.error.FFmpegError as problem:
-                _raise_if_full(problem)
-                raise RecordingError(f"{self._feature}: the video cannot be ended ({problem}).") from None
             finally:
                 sink.close()
-
-
-def _raise_if_full(problem: Exception) -> None:
-    """A full disk is not the codec's fault; it is raised as what it is."""
-    code = getattr(problem, "errno", None)
-    if code in (errno.ENOSPC, errno.EDQUOT):
-        raise OSError(code, "no space left on the device") from None

@@ -70,7 +70,9 @@ def _joints(probe: Probe) -> list[str]:
 
 def _signal(name: str, signal: ProbedSignal) -> list[str]:
     lines = [f"[signals.{_key(name)}]", f"source = {_text(signal.source)}", f"kind = {_text(signal.kind)}  # CHECK"]
-    if signal.kind != "pose" or signal.unit is not None:
+    if signal.units:  # fixed by the format
+        lines.append(f"units = [{', '.join(_text(unit) for unit in signal.units)}]")
+    elif signal.kind != "pose" or signal.unit is not None:
         guess = signal.unit or "1"
         lines.append(f"unit = {_text(guess)}  # CHECK; units = [...] where columns differ")
     if signal.columns:

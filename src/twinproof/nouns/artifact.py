@@ -84,8 +84,8 @@ class Artifact:
         thing = build(cls, fields, str(path), error, made)
         if thing.hash != head.get("hash"):
             raise error(
-                f"{folder}: its content has the hash {thing.hash[:16]}, {path.name} states {str(head.get('hash'))[:16]}. "
-                "It was changed: make it again."
+                f"{folder}: its content has the hash {thing.hash[:16]}, {path.name} states "
+                f"{str(head.get('hash'))[:16]}. It was changed: make it again."
             )
         return thing
 

@@ -166,15 +166,16 @@ class Ledger:
     @contextlib.contextmanager
     def _locked(self, mode: int) -> Iterator[None]:
         lock = self.path.with_suffix(".lock")
+        writing = mode == fcntl.LOCK_EX
         try:
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT if writing else os.O_RDONLY, 0o644)
         except OSError as problem:
-            if mode == fcntl.LOCK_EX:
+            if writing:
                 raise LedgerError(
                     f"{lock} cannot be written ({problem.strerror}), so no line can be added. Make the folder "
                     "writable, or use the split where it was made."
                 ) from None
-            yield  # a read-only copy has no writers to wait for
+            yield  # a copy without its lock has no writers to wait for
             return
         try:
             fcntl.flock(handle, mode)
@@ -183,10 +184,15 @@ class Ledger:
             os.close(handle)
 
 
+def utc_text(moment: datetime) -> str:
+    """A time as the ledger writes it, so that texts compare as the times do."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
 def _line(lines: list[Line], kind: str, fields: dict[str, Json]) -> Line:
     assert not set(fields) & set(OWN), "a field may not take the name of a line's own part"
     n, prev = (lines[-1].n + 1, lines[-1].hash) if lines else (1, "")
-    at = datetime.now(UTC).isoformat(timespec="microseconds")
+    at = utc_text(datetime.now(UTC))
     return Line(n, kind, at, prev, fields, content_hash({**fields, "n": n, "kind": kind, "at": at, "prev": prev}))
 
 

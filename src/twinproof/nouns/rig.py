@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,6 +162,10 @@ class Rig:
     def hash(self) -> str:
         """Names everything the rig states."""
         return content_hash(plain(self))
+
+    def ignores(self, name: str) -> bool:
+        """Whether a signal, a camera or a SIGNAL/COLUMN of the source is left out on purpose; * stands for anything."""
+        return any(fnmatchcase(name, pattern) for pattern in self.ignore)
 
     @property
     def joint_names(self) -> tuple[str, ...]:

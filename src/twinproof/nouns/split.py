@@ -19,7 +19,7 @@ from pathlib import Path
 from twinproof.nouns.errors import SplitError
 from twinproof.nouns.files import file_hashes, read_json, write_json
 from twinproof.nouns.hashing import Json, content_hash
-from twinproof.nouns.ledger import Ledger, LedgerHead, Line
+from twinproof.nouns.ledger import Ledger, LedgerHead, Line, utc_text
 from twinproof.nouns.parts import Calibration, Holdout, Validation
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.strict import build, plain
@@ -231,7 +231,7 @@ class Split:
                 f"the fit {name!r} runs from {started} to {ended}. Give two times with a zone, the start first."
             )
         fields = {"name": name, "artifact": artifact, "episodes": ids, "split": self.hash}
-        times = {"started": started.isoformat(), "ended": ended.isoformat()}
+        times = {"started": utc_text(started), "ended": utc_text(ended)}
         self._check_created(self.ledger.lines())
         return self.ledger.append("fit", {**fields, **times})
 

@@ -147,8 +147,6 @@ def _expect(camera: str, path: Path, frames: int, rows: int) -> None:
 
 
 def _remux(source: Packets, low: int, high: int, camera: str, time_s: np.ndarray, target: Path, pixels: str) -> Video:
-    import av
-
     copied = 0
     with _opened(source.path, camera) as (container, stream), _created(target) as output:
         copy = output.add_stream_from_template(stream, opaque=True)
