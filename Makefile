@@ -33,7 +33,7 @@ slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
 
 bench: $(STAMP)
-	for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in bench/*.py; do echo "== $$script"; $(BIN)/python -m bench.$$(basename $$script .py) || exit 1; done
 
 # torch comes first and exactly: an open range would pull gigabytes of CUDA packages.
 $(STAMP): pyproject.toml constraints.txt Makefile

@@ -115,11 +115,80 @@ def joint_states(workspace: Path) -> Row:
     return Row(f"MCAP JointState of {JOINTS} joints", STATES / ours_s, "rosbags AnyReader", STATES / theirs_s)
 
 
+def write_dataset(workspace: Path) -> tuple[Path, Path]:
+    """A LeRobot v3.0 dataset of four episodes in one AV1 file of 640×480, and the Recording made of it."""
+    from tests.generator import practice_recording
+    from twinproof.ingest.lerobot_write import write_lerobot
+    from twinproof.ingest.read import ingest, own_rig
+
+    made = practice_recording(workspace, 4, seconds=5.0, size=(640, 480))
+    write_lerobot(made, workspace / "dataset")
+    ingest(workspace / "dataset", own_rig(workspace / "dataset"), workspace / "recording")
+    (film,) = (workspace / "dataset" / "videos" / "observation.images.front").rglob("*.mp4")
+    return film, workspace / "recording"
+
+
+def pyav_frames(film: Path) -> int:
+    """Every frame of a file as an RGB array with PyAV alone."""
+    import av
+
+    with av.open(str(film)) as container:
+        container.streams.video[0].thread_type = "AUTO"
+        return sum(frame.to_ndarray(format="rgb24").shape[0] > 0 for frame in container.decode(video=0))
+
+
+def our_frames(folder: Path) -> int:
+    """The same frames, episode by episode, through Video.frames."""
+    from twinproof.nouns.recording import Recording
+
+    return sum(1 for episode in Recording.load(folder).episodes for _ in episode.videos["front"].frames())
+
+
+def pyav_frame_at(film: Path, times: np.ndarray) -> None:
+    """Single frames of the shared file by seeking, as LeRobot's PyAV back end does it."""
+    import av
+
+    for time_s in times:
+        with av.open(str(film)) as container:
+            stream = container.streams.video[0]
+            container.seek(int(time_s / stream.time_base), stream=stream)
+            for frame in container.decode(stream):
+                if frame.time >= time_s - 1e-3:
+                    frame.to_ndarray(format="rgb24")
+                    break
+
+
+def our_frame_at(folder: Path, times: np.ndarray) -> None:
+    """Single frames at random times through Video.at."""
+    from twinproof.nouns.recording import Recording
+
+    video = Recording.load(folder).episodes[0].videos["front"]
+    for time_s in times:
+        video.at(time_s)
+
+
+def lerobot_sequential(workspace: Path) -> Row:
+    """LeRobot frames one after the other."""
+    film, folder = write_dataset(workspace / "sequential")
+    count = our_frames(folder)
+    assert count == pyav_frames(film)
+    ours_s, theirs_s = best_of([lambda: our_frames(folder), lambda: pyav_frames(film)], rounds=3)
+    return Row("LeRobot frames 640×480 in order", count / ours_s, "PyAV decode loop", count / theirs_s)
+
+
+def lerobot_random(workspace: Path) -> Row:
+    """LeRobot frames at random times."""
+    film, folder = write_dataset(workspace / "random")
+    times = np.random.default_rng(0).uniform(0.1, 3.0, 60)
+    ours_s, theirs_s = best_of([lambda: our_frame_at(folder, times), lambda: pyav_frame_at(film, times)], rounds=3)
+    return Row("LeRobot frames 640×480 at random", 60 / ours_s, "PyAV seek and decode", 60 / theirs_s)
+
+
 def main() -> None:
     """Prints one row for each comparison."""
     with tempfile.TemporaryDirectory() as workspace:
-        for compare in (joint_states,):
-            print(compare(Path(workspace)))
+        for compare in (joint_states, lerobot_sequential, lerobot_random):
+            print(compare(Path(workspace)), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ingest.damage import damage_one_file
 from tests.ingest.pictures import jpeg, png
 from twinproof.ingest.read import ingest
 from twinproof.nouns.errors import RecordingError, RigError, TwinproofError
@@ -208,15 +209,7 @@ def test_corrupted_bytes_give_an_error_or_every_episode(tmp_path_factory, data):
     for k in range(2):
         path = table(tmp_path / "src" / f"e{k}" / "state.csv", 12 + k)
         write_pictures([(i / 10, np.full((48, 64, 3), i, np.uint8)) for i in range(3)], "v", path.parent / "front.mp4")
-    files = sorted(p for p in (tmp_path / "src").rglob("*") if p.is_file())
-    victim = data.draw(st.sampled_from(files))
-    content = bytearray(victim.read_bytes())
-    at = data.draw(st.integers(0, len(content) - 1))
-    if data.draw(st.booleans()):
-        content = content[:at]
-    else:
-        content[at] ^= data.draw(st.integers(1, 255))
-    victim.write_bytes(bytes(content))
+    damage_one_file(data, tmp_path / "src")
     seen = rig(cameras={"front": Camera("front", LENS)})
     try:
         made = ingest(tmp_path / "src", seen, tmp_path / "out")

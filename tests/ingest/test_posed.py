@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ingest.damage import damage_one_file
 from tests.ingest.pictures import jpeg
 from twinproof.ingest.posed import quat_wxyz_of
 from twinproof.ingest.read import ingest, probe
@@ -163,14 +164,7 @@ def test_corrupted_bytes_give_an_error_or_every_picture(tmp_path_factory, data):
     kind = data.draw(st.sampled_from(["transforms", "text", "binary"]))
     write_transforms(root) if kind == "transforms" else write_colmap(root, kind == "binary")
     rig = suggested(root, tmp_path)
-    victim = data.draw(st.sampled_from(sorted(p for p in root.rglob("*") if p.is_file())))
-    content = bytearray(victim.read_bytes())
-    at = data.draw(st.integers(0, len(content) - 1))
-    if data.draw(st.booleans()):
-        content = content[:at]
-    else:
-        content[at] ^= data.draw(st.integers(1, 255))
-    victim.write_bytes(bytes(content))
+    damage_one_file(data, root)
     try:
         made = ingest(root, rig, tmp_path / "out")
     except TwinproofError:

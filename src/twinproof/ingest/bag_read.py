@@ -57,7 +57,7 @@ class BagReader:
         """Signals with the range they have in the first bag, cameras with size and calibration."""
         bag = self._bags[0]
         with clear_errors(bag.path):
-            content = _scan(bag, frozenset())
+            content = _scan(bag, Rig("unknown"))
             cameras = []
             for track in content.pictures():
                 empty = np.zeros(0)
@@ -92,9 +92,9 @@ class BagReader:
 
     def _episode(self, number: int, bag: Bag, rig: Rig) -> RawEpisode:
         sidecar = read_sidecar(bag)
-        content = _scan(bag, frozenset(rig.ignore))
+        content = _scan(bag, rig)
         self._left_out |= content.left_out
-        tables = [table for table in content.tables if table.source not in rig.ignore]
+        tables = [table for table in content.tables if not rig.ignores(table.source)]
         for table in tables:
             if table.problem:
                 raise RecordingError(
@@ -129,11 +129,11 @@ class BagReader:
         return notes
 
 
-def _scan(bag: Bag, ignore: frozenset[str]) -> _Content:
+def _scan(bag: Bag, rig: Rig) -> _Content:
     content = _Content()
 
     def open_topic(topic: Topic) -> Track | None:
-        if ignore.issuperset(sources_of(topic)):
+        if all(rig.ignores(source) for source in sources_of(topic)):
             return None
         if topic.name in content.topics:
             if content.topics[topic.name].msgtype != topic.msgtype:

@@ -59,7 +59,7 @@ def open_source(source: Path) -> Reader:
 
 @contextmanager
 def opened(source: Path, beside: Path) -> Iterator[tuple[Reader, Path]]:
-    """A reader and a scratch folder next to `beside`; archives are unpacked there. The scratch folder goes at the end."""
+    """A reader and a scratch folder beside a path; archives are unpacked there. The folder goes at the end."""
     beside = beside.absolute()
     workspace = beside.with_name(f".{beside.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     workspace.mkdir(parents=True)
