@@ -118,6 +118,7 @@ def joint_states(workspace: Path) -> Row:
 def write_dataset(workspace: Path) -> tuple[Path, Path]:
     """A LeRobot v3.0 dataset of four episodes in one AV1 file of 640×480, and the Recording made of it."""
     from tests.generator import practice_recording
+
     from twinproof.ingest.lerobot_write import write_lerobot
     from twinproof.ingest.read import ingest, own_rig
 

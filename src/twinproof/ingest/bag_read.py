@@ -17,12 +17,13 @@ from twinproof.ingest.bag_storage import Topic, clear_errors, need_ros
 from twinproof.ingest.bag_table import Table
 from twinproof.ingest.raw import Probe, ProbedCamera, ProbedSignal, RawEpisode, RawSignal
 from twinproof.nouns.errors import RecordingError, RigError
+from twinproof.nouns.rig import Rig
 
 if TYPE_CHECKING:
     from jaxtyping import Int
 
     from twinproof.nouns.hashing import Json
-    from twinproof.nouns.rig import Intrinsics, Rig
+    from twinproof.nouns.rig import Intrinsics
 
 __all__ = ["BagReader", "is_bag", "sidecar_rig"]
 

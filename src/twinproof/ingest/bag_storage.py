@@ -98,7 +98,7 @@ def clear_errors(path: Path) -> Iterator[None]:
     except broken as problem:
         raise RecordingError(
             f"{path}: the bag is damaged ({type(problem).__name__}: {str(problem)[:200]}). {_cure(path)}"
-        ) from None
+        ) from problem  # kept: it may also be our own bug
 
 
 def _cure(path: Path) -> str:
