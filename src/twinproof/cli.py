@@ -146,6 +146,7 @@ def _ingest(config: Ingest) -> int:
     from twinproof.ingest.assemble import Tolerances
     from twinproof.ingest.suggest import suggest_rig
     from twinproof.nouns.files import write_whole
+    from twinproof.nouns.progress import bar
     from twinproof.nouns.rig import read_rig
 
     if config.suggest_rig:
@@ -158,7 +159,7 @@ def _ingest(config: Ingest) -> int:
         return 0
     rig = read_rig(config.rig) if config.rig else read.own_rig(config.source)
     accept = Tolerances(config.nan_is_missing, config.max_gap_s)
-    with report.progress("episodes") as progress:
+    with bar("ingest") as progress:
         recording = read.ingest(config.source, rig, config.out, accept, progress)
     settings.save(settings.resolved(config, "ingest"), config.out)
     report.recording(recording, config.out)
@@ -183,12 +184,14 @@ def _inspect(config: Inspect) -> int:
 def _split(config: Split) -> int:
     from twinproof.guard import report
     from twinproof.guard.make import Grouping, make
+    from twinproof.nouns.progress import bar
     from twinproof.nouns.recording import Recording
 
     named = None if config.group_by is None else tuple(key.strip() for key in config.group_by.split(",") if key.strip())
     keys = () if named == ("none",) else named
     how = Grouping(keys, config.sizes, config.seed, config.duplicates, config.threshold, config.spans, config.gap_s)
-    split = make(Recording.load(config.recording), config.out, how)
+    with bar("split") as progress:
+        split = make(Recording.load(config.recording), config.out, how, progress)
     settings.save(settings.resolved(config, "split"), config.out)
     report.split(split, config.out)
     return 0
@@ -205,15 +208,17 @@ def _convert(config: Convert) -> int:
     from twinproof.ingest import report
     from twinproof.ingest.bag_write import write_mcap
     from twinproof.ingest.lerobot_write import write_lerobot
+    from twinproof.nouns.progress import bar
     from twinproof.nouns.recording import Recording
 
     recording = Recording.load(config.recording)
-    match config.to:
-        case "lerobot":
-            left_out = write_lerobot(recording, config.out, fps=config.fps)
-        case "mcap":
-            left_out = ()
-            write_mcap(recording, config.out)
+    left_out: tuple[str, ...] = ()
+    with bar("convert") as progress:
+        match config.to:
+            case "lerobot":
+                left_out = write_lerobot(recording, config.out, fps=config.fps, progress=progress)
+            case "mcap":
+                write_mcap(recording, config.out, progress)
     report.say(f"{len(recording.episodes)} episodes written to {config.out}")
     for left in left_out:
         report.say(f"  left out: {left}")
@@ -245,8 +250,9 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments[0] == "--version":
         sys.stdout.write(f"twinproof {__version__}\n")
         sys.exit(0)
+    words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
     try:
-        sys.exit(_run(arguments[0], arguments[1:]))
+        sys.exit(_run(" ".join(arguments[:words]), arguments[words:]))
     except TwinproofError as problem:
         sys.stderr.write(f"error: {problem}\n")
         sys.exit(1)
@@ -273,7 +279,7 @@ def overview() -> str:
     """The text of `twinproof --help`."""
     lines = ["twinproof: a robot's recordings in; a checked twin and its evidence out.", "", "commands:"]
     for name, (kind, _) in COMMANDS.items():
-        lines.append(f"  {name:<9} {(kind.__doc__ or '').splitlines()[0]}")
+        lines.append(f"  {name:<10} {(kind.__doc__ or '').splitlines()[0]}")
     lines += ["", "Each command has --help with examples, and takes --config FILE.toml.", ""]
     lines += ["first steps:", "  twinproof doctor", "  twinproof ingest DATASET --suggest-rig --out rig.toml", ""]
     return "\n".join(lines)

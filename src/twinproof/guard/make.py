@@ -15,6 +15,7 @@ from twinproof.nouns.errors import SplitError
 from twinproof.nouns.files import new_folder, remove_tree
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.parts import seal_holdout
+from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.recording import Recording, write_recording
 from twinproof.nouns.split import PARTS, Span, Split
@@ -55,7 +56,7 @@ class _Plan:
     spans: tuple[Span, ...] = ()
 
 
-def make(recording: Recording, out: Path, how: Grouping) -> Split:
+def make(recording: Recording, out: Path, how: Grouping, progress: Progress = quiet) -> Split:
     """Writes a split of the recording into a new folder. The same recording and settings give the same split.
 
     Calibration and Validation link the recording's video files; the holdout is an encrypted copy.
@@ -66,7 +67,7 @@ def make(recording: Recording, out: Path, how: Grouping) -> Split:
         _refuse_copies(recording, alike, how)
         workspace = scratch / ".cut"
         plan = _spans(recording, how, workspace) if how.spans else _whole(recording, how, keys, labels, alike)
-        hashes = _write_parts(scratch, recording, plan)
+        hashes = _write_parts(scratch, recording, plan, progress)
         made = Split(
             recording=recording.hash,
             keys=plan.keys,
@@ -134,11 +135,12 @@ def _spans(recording: Recording, how: Grouping, workspace: Path) -> _Plan:
     return _Plan((), {span.id: {} for span in spans}, parts, tuple(episode for _, episode in made), spans)
 
 
-def _write_parts(scratch: Path, recording: Recording, plan: _Plan) -> dict[str, str]:
+def _write_parts(scratch: Path, recording: Recording, plan: _Plan, progress: Progress) -> dict[str, str]:
     """Cuts the parts apart on disk; part -> hash of its Recording. The plain holdout does not outlive this call."""
     origin = {name: recording.source[name] for name in ("kind", "name") if name in recording.source}
     by_id = {episode.id: episode for episode in plan.episodes}
     hashes = {}
+    done = 0
     for part in PARTS:
         # By name in the source, so that the order in which episodes came leaves no trace.
         chosen = sorted((by_id[id] for id in plan.parts[part]), key=lambda episode: (episode.source, episode.id))
@@ -146,6 +148,8 @@ def _write_parts(scratch: Path, recording: Recording, plan: _Plan) -> dict[str, 
         folder = scratch / ".cut" / "sealed" if part == "holdout" else scratch / part
         written = write_recording(folder, recording.rig, _checked(chosen), source)
         hashes[part] = written.hash
+        done += len(chosen)
+        progress(done, part, len(by_id))
         if part == "holdout":
             seal_holdout(scratch / "holdout", folder, written)
             remove_tree(folder)

@@ -23,6 +23,7 @@ from twinproof.ingest.bag_storage import need_ros
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import RecordingError
 from twinproof.nouns.files import new_folder, write_json
+from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Camera, Rig, SignalRule
 from twinproof.nouns.signal import Signal
@@ -56,12 +57,13 @@ class _Stream:
         return self.source.partition(":")[0]
 
 
-def write_mcap(recording: Recording, out: Path) -> None:
+def write_mcap(recording: Recording, out: Path, progress: Progress = quiet) -> None:
     """Writes a folder of bags that does not exist yet; all of it or nothing."""
     need_ros()
     with new_folder(out) as scratch:
         for number, episode in enumerate(recording.episodes):
             _write_episode(scratch / f"{number:06d}_{episode.id}", episode, recording.rig)
+            progress(number + 1, episode.id[:8], len(recording.episodes))
 
 
 def _store() -> Any:

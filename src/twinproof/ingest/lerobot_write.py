@@ -21,6 +21,7 @@ from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.nouns.files import new_folder, remove_tree, write_json
 from twinproof.nouns.hashing import Json
+from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.signal import Signal
 from twinproof.nouns.video import Video
@@ -50,6 +51,7 @@ def write_lerobot(
     codec: str = "libsvtav1",
     data_mb: int = 100,
     video_mb: int = 200,
+    progress: Progress = quiet,
 ) -> tuple[str, ...]:
     """Writes the dataset, whole or not at all, and gives back what it could not hold: depth cameras.
 
@@ -72,6 +74,7 @@ def write_lerobot(
                 task = tasks.setdefault(episode.labels.get("task", NO_TASK), len(tasks))
                 entry, tallies = _write_one(root, plan, number, episode, task, rows, videos)
                 table.append(entry)
+                progress(number + 1, episode.id[:8], len(recording.episodes))
                 totals = {name: totals[name].joined(own) if totals else own for name, own in tallies.items()}
         remove_tree(root / "parts")
         _write_meta(root, recording, plan, table, tasks, totals)

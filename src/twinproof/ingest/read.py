@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from twinproof.ingest.archive import is_archive, unpack
 from twinproof.ingest.assemble import Tolerances, assemble
@@ -23,19 +22,9 @@ from twinproof.ingest.raw import Probe, RawEpisode, Reader
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import RecordingError, RigError
 from twinproof.nouns.files import remove_tree
+from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.recording import Recording, stream_recording
 from twinproof.nouns.rig import Intrinsics, Rig
-
-
-class Progress(Protocol):
-    """Told about every episode that is on disk."""
-
-    def __call__(self, done: int, name: str) -> None:
-        """`done` episodes are written; the last was called `name`."""
-
-
-def quiet(done: int, name: str) -> None:
-    """No progress shown."""
 
 
 def open_source(source: Path) -> Reader:

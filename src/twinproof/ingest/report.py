@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from twinproof.ingest.inspect import Track, inspect_episode
-from twinproof.ingest.read import Progress
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.recording import Recording
 
@@ -22,22 +19,6 @@ from twinproof.nouns.recording import Recording
 def say(text: str, *, to_stderr: bool = False) -> None:
     """One line for people."""
     (sys.stderr if to_stderr else sys.stdout).write(f"{text}\n")
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Progress]:
-    """A bar on stderr that counts what is done; silent where stderr is no terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(what, total=None)
-
-        def tell(done: int, name: str) -> None:
-            bar.update(task, completed=done, description=f"{what}: {name}")
-
-        yield tell
 
 
 def recording(made: Recording, folder: Path) -> None:

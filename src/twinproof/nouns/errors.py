@@ -33,6 +33,10 @@ class TwinError(TwinproofError):
     """A scene, a mesh, a splat file or a frame that breaks a law of Twin."""
 
 
+class SimError(TwinproofError):
+    """A model, a parameter or a control that the simulator cannot take."""
+
+
 class PosteriorError(TwinproofError):
     """Draws, weights or limits that break a law of Posterior."""
 
