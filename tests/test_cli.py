@@ -65,7 +65,8 @@ def test_the_core_needs_neither_torch_nor_the_extras():
     code = (
         "import sys, pkgutil, importlib, twinproof\n"
         "for name in ('torch', 'rosbags', 'mcap', 'mujoco_warp', 'gsplat', 'viser'): sys.modules[name] = None\n"
-        "for module in pkgutil.walk_packages(twinproof.__path__, 'twinproof.'): importlib.import_module(module.name)\n"
+        "for module in pkgutil.walk_packages(twinproof.__path__, 'twinproof.'):\n"
+        "    if not module.name.endswith(('_gpu', '_kernels')): importlib.import_module(module.name)\n"
     )
     subprocess.run([PYTHON, "-c", code], check=True)
 
@@ -221,3 +222,46 @@ def test_a_full_disk_is_said_and_loses_nothing(practice, small_disk, capsys):
     assert run("ingest", practice / "dataset", "--rig", practice / "rig.toml", "--out", out) == 1
     assert "disk is full" in capsys.readouterr().err
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--sizes", "nan", "0.5", "0.5"],
+        ["--threshold", "inf"],
+        ["--seed", "-1"],
+        ["--spans", "--gap-s", "nan"],
+    ],
+)
+def test_numbers_that_make_no_sense_are_errors(practice, tmp_path, capsys, flags):
+    assert run("split", practice / "recording", "--out", tmp_path / "o", *flags) == 1
+    assert "needed" in capsys.readouterr().err
+
+
+def test_a_timeline_needs_a_place(practice, tmp_path, capsys):
+    for path in (tmp_path / "none" / "x.png", tmp_path / "x.xyz"):
+        assert run("inspect", practice / "recording", "--png", path) == 1
+        assert "the timeline cannot go to" in capsys.readouterr().err
+
+
+def test_a_recording_is_no_source_and_a_saved_config_runs_again(practice, tmp_path, capsys):
+    assert run("ingest", practice / "recording", "--out", tmp_path / "o") == 1
+    assert "is a twinproof Recording already" in capsys.readouterr().err
+    again = tmp_path / "again"
+    assert run("ingest", "--config", practice / "recording" / "config.json", "--out", again) == 0
+    assert Recording.load(again) == Recording.load(practice / "recording")
+
+
+def test_a_terminated_split_clears_its_scratch(practice, tmp_path):
+    command = [PYTHON, "-m", "twinproof.cli", "split", str(practice / "recording"), "--out", str(tmp_path / "split")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while (
+        time.monotonic() < deadline and not list(tmp_path.glob(".split.*.tmp/calibration")) and process.poll() is None
+    ):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGTERM)
+    _, text = process.communicate(timeout=60)
+    if process.returncode != 0:  # it was not faster than the signal
+        assert process.returncode == 130, text.decode()
+        assert list(tmp_path.iterdir()) == []

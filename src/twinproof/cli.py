@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,12 +36,12 @@ class Ingest:
     nan_is_missing: bool = False
     """NaN means "no reading": mark it missing. Otherwise NaN is an error."""
     max_gap_s: float = 1.0
-    """A longer silence inside a signal is taken for a clock jump and refused."""
+    """A silence longer than this and than 20 usual steps is taken for a clock jump. The rig may allow more to one."""
 
 
 @dataclass(frozen=True)
 class Inspect:
-    """Show what is in a Recording, episode by episode: rates, gaps, jitter, ranges, dropped frames.
+    """Show what is in a Recording, episode by episode: rates, gaps, jitter, dropped frames, and ranges with --episode.
 
     examples:
       twinproof inspect recording
@@ -126,6 +127,44 @@ class Convert:
     """The new folder."""
     fps: int | None = None
     """LeRobot only: rows per second. Default: the rate of the cameras, or of the joints."""
+
+
+@dataclass(frozen=True)
+class LabRecord:
+    """Record a practice robot: a simulated bench with wrong parameters and unmodelled effects plays the real one.
+
+    examples:
+      twinproof lab record push --episodes 12 --seed 0 --out practice
+      twinproof lab record pendulum --episodes 8 --effects off --truth truth.json --out practice
+      twinproof lab record handover --to mcap --size 320 240 --out practice
+
+    Writes a dataset, a rig.toml and the nominal model; what is hidden goes to --truth alone.
+    """
+
+    bench: Positional[Literal["pendulum", "push", "drawer", "handover"]]
+    """Which bench."""
+    out: Path
+    """The new folder."""
+    episodes: int = 12
+    """How many takes."""
+    seed: int = 0
+    """Decides everything that is drawn."""
+    truth: Path | None = None
+    """Where the hidden truth goes, for scoring. No stage reads it."""
+    to: Literal["lerobot", "mcap"] = "lerobot"
+    """LeRobot v3.0 (a fixed-rate grid) or ROS 2 bags in MCAP (true stamps and latency)."""
+    effects: str = "all"
+    """Effects that no twin models: all, off, or names with commas (docs/lab.md)."""
+    size: tuple[int, int] = (160, 120)
+    """Width and height of the pictures."""
+    images: bool = True
+    """Whether the cameras run."""
+    tracker: Literal["tag", "mocap"] | None = None
+    """A sensor for object poses, with noise and dropouts; without one there is no pose track."""
+    behaviours: str | None = None
+    """Behaviours to play, with commas, instead of the bench's own cycle."""
+    scan: bool = True
+    """Whether every sixth episode carries the wrist camera around the scene."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +264,20 @@ def _convert(config: Convert) -> int:
     return 0
 
 
+def _lab_record(config: LabRecord) -> int:
+    from twinproof.ingest import report
+    from twinproof.lab.record import Options, record
+    from twinproof.nouns.progress import bar
+
+    names = tuple(name.strip() for name in (config.behaviours or "").split(",") if name.strip())
+    how = Options(config.to, config.effects, config.size, config.images, config.tracker, names, config.scan)
+    with bar("lab") as progress:
+        record(config.bench, config.episodes, config.seed, config.out, config.truth, how, progress)
+    report.say(f"reality: lab bench {config.bench!r}, simulated; {config.episodes} episodes in {config.out}")
+    report.say(f"  twinproof ingest {config.out / 'dataset'} --rig {config.out / 'rig.toml'} --out recording")
+    return 0
+
+
 def _doctor(config: Doctor) -> int:
     from twinproof import doctor
 
@@ -237,6 +290,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "split": (Split, _split),
     "audit": (Audit, _audit),
     "convert": (Convert, _convert),
+    "lab record": (LabRecord, _lab_record),
     "doctor": (Doctor, _doctor),
 }
 
@@ -250,6 +304,8 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments[0] == "--version":
         sys.stdout.write(f"twinproof {__version__}\n")
         sys.exit(0)
+    for stop in (signal.SIGTERM, signal.SIGHUP):  # end like Ctrl-C: scratch folders are cleared, nothing half remains
+        signal.signal(stop, _interrupt)
     words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
     try:
         sys.exit(_run(" ".join(arguments[:words]), arguments[words:]))
@@ -259,6 +315,10 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: nothing was kept; what was there before is unchanged\n")
         sys.exit(130)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _run(command: str, arguments: list[str]) -> int:

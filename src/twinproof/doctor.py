@@ -14,7 +14,6 @@ from pathlib import Path
 
 from twinproof import __version__
 
-GL_LIBRARIES = {"EGL": "libEGL.so.1", "OSMesa": "libOSMesa.so.8", "GLX": "libGL.so.1"}
 CODECS = {"AV1 decode": ("libdav1d", "r"), "AV1 encode": ("libsvtav1", "w"), "lossless RGB": ("libx264rgb", "w")}
 
 
@@ -54,23 +53,20 @@ def machine() -> list[Check]:
 
 def graphics() -> list[Check]:
     """Whether pictures can be rendered by GL, and whether a CUDA device answers."""
-    there = [name for name, library in GL_LIBRARIES.items() if _loads(library)]
-    cure = "apt-get install libegl1 (or libosmesa6); without one, pictures are ray-cast on the CPU"
+    from twinproof.sim.render import best
+    from twinproof.sim.render_gl import gl_device, gl_problem
+
+    problem = gl_problem()
+    found = problem or " ".join((gl_device().platform, gl_device().name))
+    cure = "apt-get install libegl1 libgl1-mesa-dri (or libosmesa6); without GL, pictures are ray-cast on the CPU"
     gpu = _cuda_devices()
     return [
-        Check("OpenGL", bool(there), ", ".join(there) or "no EGL, OSMesa or GLX library", "" if there else cure),
+        Check("OpenGL", problem is None, found, cure if problem else ""),
+        Check("pictures", True, best().why),
         Check(
             "GPU", bool(gpu), ", ".join(gpu) or "no CUDA device", "" if gpu else "none needed: the CPU is the reference"
         ),
     ]
-
-
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True
 
 
 def _cuda_devices() -> list[str]:

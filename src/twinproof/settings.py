@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
+import math
 import tomllib
 import typing
 from pathlib import Path
@@ -18,12 +20,14 @@ Config = TypeVar("Config")
 
 
 def parse(kind: type[Config], arguments: list[str], command: str) -> Config:
-    """The settings of a command. `--config FILE` gives defaults; what the command line says wins."""
+    """The settings of a command. `--config FILE` (TOML or config.json) gives defaults; the command line wins."""
     import tyro
 
     arguments, file = _config_file(arguments)
     default: Any = _defaults(kind, file) if file else None
-    description = inspect.getdoc(kind) or ""
+    description = (
+        f"{inspect.getdoc(kind)}\n\n--config FILE.toml (or a saved config.json) gives defaults for all of these."
+    )
     config: Config = tyro.cli(
         kind, args=arguments, prog=f"twinproof {command}", description=description, default=default
     )
@@ -45,9 +49,12 @@ def _defaults(kind: type[Config], file: Path) -> Config:
     import tyro
 
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
-        raise ConfigError(f"{file} is not readable TOML ({problem}). Mend it, or name another file.") from None
+        text = file.read_text(encoding="utf-8")
+        data = json.loads(text)["settings"] if file.suffix == ".json" else tomllib.loads(text)
+    except (ValueError, KeyError, TypeError, OSError) as problem:
+        raise ConfigError(
+            f"{file} is neither readable TOML nor a config.json ({problem}). Mend it, or name another file."
+        ) from None
     hints = typing.get_type_hints(kind)
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
@@ -64,6 +71,10 @@ def _defaults(kind: type[Config], file: Path) -> Config:
 def resolved(config: Any, command: str) -> Json:
     """The settings as plain data with their hash; where results go and how they are shown does not count."""
     values = {name: _plain(value) for name, value in plain(config).items()}
+    for name, value in values.items():
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ConfigError(f"--{name.replace('_', '-')} is {number}; a finite number is needed.")
     decides = {name: value for name, value in values.items() if name not in ("out", "json", "png")}
     return {"command": command, "settings": values, "hash": content_hash([command, decides])}
 

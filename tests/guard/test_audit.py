@@ -258,3 +258,60 @@ def test_the_audit_changes_nothing(split: Split) -> None:
     before = state()
     audit(place(split))
     assert state() == before
+
+
+def test_a_lost_or_foreign_key_a_link_and_a_plain_copy_are_breaks(split: Split, tmp_path: Path) -> None:
+    folder = place(split)
+    key = folder / "holdout" / "key"
+    secret = key.read_bytes()
+    key.unlink()
+    assert any("the key is missing" in text for text in broken(split))
+    key.write_bytes(secret[::-1])
+    assert any("the key is not the one" in text for text in broken(split))
+    key.write_bytes(secret)
+    assert broken(split) == []
+    (folder / "calibration" / "link").symlink_to(tmp_path)
+    assert any("calibration: a file was changed, added or removed" in text for text in broken(split))
+    (folder / "calibration" / "link").unlink()
+    (folder / "plain").mkdir()
+    assert broken(split) == ["plain lies in the split's folder and does not belong there."]
+
+
+def test_without_a_readable_ledger_nobody_knows_how_often_the_holdout_was_opened(split: Split) -> None:
+    with split.parts()[2].open(by="panel"):
+        pass
+    ledger = place(split) / "openings.jsonl"
+    lines = ledger.read_bytes()
+    path = place(split) / "split.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"seed": 0', b'"seed": 1'))
+    result = audit(place(split))
+    assert result.attempts == 1  # the ledger tells, also when split.json is broken
+    assert not result.ok
+    path.write_bytes(whole)
+    for content in (b"", b"\x00\xff"):
+        ledger.write_bytes(content)
+        result = audit(place(split))
+        assert result.attempts is None
+        assert any("nobody can say whether the holdout was opened" in finding.text for finding in result.breaks)
+    ledger.unlink()
+    ledger.mkdir()
+    assert audit(place(split)).attempts is None
+    ledger.rmdir()
+    ledger.write_bytes(lines)
+    assert audit(place(split)).ok
+
+
+def test_whoever_may_not_read_the_key_can_still_audit(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    import twinproof.guard.audit as module
+    from twinproof.nouns.hashing import hash_file
+
+    def refused(path: Path) -> str:
+        if path.name == "key":
+            raise PermissionError(13, "Permission denied")
+        return hash_file(path)
+
+    monkeypatch.setattr(module, "hash_file", refused)
+    result = audit(place(split))
+    assert result.ok
+    assert any("the key is its owner's to read" in finding.text for finding in result.findings)

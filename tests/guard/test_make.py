@@ -11,9 +11,12 @@ import pytest
 from tests.guard.recordings import episode, filmed, path, recording
 from twinproof.guard.audit import audit
 from twinproof.guard.make import Grouping, make
+from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import RecordingError, SplitError, StoreError
 from twinproof.nouns.recording import Recording, verify
+from twinproof.nouns.rig import Rig
 from twinproof.nouns.split import PARTS, Split
+from twinproof.nouns.video_write import Encoding, encode
 
 LABELS = [{"object": f"mug_{k // 2}", "session": f"day_{k // 4}"} for k in range(16)]
 
@@ -202,3 +205,19 @@ def test_a_signal_or_camera_with_nothing_in_a_span_is_left_out_with_a_note(tmp_p
     assert set(piece.signals) == {"state"}
     assert "signal 'rare' has no sample in this span" in piece.notes
     assert "camera 'front' has no frame in this span" in piece.notes
+
+
+def test_spans_copy_packets_and_do_not_inflate_the_pictures(tmp_path: Path) -> None:
+    how = Encoding("libx264", "yuv420p", "rgb24", {"crf": "23", "g": "10", "bf": "3"})
+    y, x = np.mgrid[0:96, 0:128]
+    pictures = ((k / 10, np.stack([x + 3 * k, y, x // 2], axis=-1).astype(np.uint8)) for k in range(120))
+    video = encode(pictures, "front", tmp_path / "film.mp4", "rgb", how)
+    source = Recording(Rig("bot"), (Episode.of({}, {"front": video}),), {})
+    made = make(source, tmp_path / "split", Grouping(spans=True, gap_s=1.0))
+    calibration, validation, _ = made.parts()
+    for part in (calibration, validation):
+        (episode,) = part.recording.episodes
+        cut = episode.videos["front"]
+        assert cut.path.stat().st_size < video.path.stat().st_size
+        at = round((episode.start_ns / 1e9 + cut.time_s[0]) * 10)
+        assert np.array_equal(next(iter(cut.frames()))[1], dict(video.frames())[at / 10])

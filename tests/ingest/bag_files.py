@@ -158,3 +158,8 @@ def read(path: Path, **rig: Any) -> RawEpisode:
 def signal(episode: RawEpisode, source: str) -> RawSignal:
     """The signal of one source."""
     return next(found for found in episode.signals if found.source == source)
+
+
+def told(described: dict[str, Any]) -> dict[str, str]:
+    """What a reader says it left out: name -> reason."""
+    return dict(text.split(": ", 1) for text in described["left_out"])

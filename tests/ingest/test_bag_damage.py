@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ingest import bag_files as bags
-from tests.ingest.bag_files import T, many, read, signal
+from tests.ingest.bag_files import T, many, read, signal, told
 from tests.ingest.pictures import jpeg
 from twinproof.ingest.bag_find import inflated
 from twinproof.ingest.bag_read import BagReader
@@ -215,7 +215,7 @@ def test_topics_that_cannot_be_decoded_are_named(tmp_path):
     reader = BagReader(folder)
     (episode,) = reader.episodes(Rig("bot"))
     assert len(episode.signals) == 3
-    assert reader.describe()["left_out"] == {"/film": "the bag has no definition of lab_msgs/msg/Film"}
+    assert told(reader.describe()) == {"/film": "the bag has no definition of lab_msgs/msg/Film"}
     with contextlib.closing(sqlite3.connect(folder / "old.db3")) as base:
         base.execute("UPDATE topics SET serialization_format = 'json'")
         base.commit()

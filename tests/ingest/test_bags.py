@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ingest import bag_files as bags
-from tests.ingest.bag_files import START_NS, STEP_NS, STORE, T, many, read, signal
+from tests.ingest.bag_files import START_NS, STEP_NS, STORE, T, many, read, signal, told
 from tests.ingest.pictures import jpeg
 from twinproof.ingest.assemble import Tolerances
 from twinproof.ingest.bag_joints import JointTrack
@@ -78,7 +78,7 @@ def test_a_folder_of_bags_is_one_episode_for_each_by_name(tmp_path):
     reader = BagReader(tmp_path / "src")
     assert [(e.number, e.name) for e in reader.episodes(Rig("bot"))] == [(0, "a"), (1, "b"), (2, "zz")]
     described = reader.describe()
-    assert described["left_out"] == {"photos": "a folder without a bag", "notes.txt": "not a bag"}
+    assert told(described) == {"photos": "a folder without a bag", "notes.txt": "not a bag"}
     assert sorted(described["files"]) == ["a/a.mcap", "b/b.mcap", "zz.mcap"]
 
 
@@ -252,7 +252,10 @@ def test_custom_types_are_read_from_the_definition_in_the_bag(tmp_path, storage)
     )  # fmt: skip
     np.testing.assert_array_equal(found.value[2], [1, 2, 3, 7, 1.5, 1, 2.5, 0, 3.5, 1, 2, -2])
     assert [round(t * 1e9) for t in found.time_s.tolist()] == [0, STEP_NS, 2 * STEP_NS]
-    assert reader.describe()["left_out"] == {"/grip.extra": "a list of lab_msgs/msg/Pad; the other fields are read"}
+    assert told(reader.describe()) == {
+        "/grip.extra": "a list of lab_msgs/msg/Pad; the other fields are read",
+        "/grip.note": "text; the other fields are read",
+    }
 
 
 def test_numbers_that_no_signal_can_hold_are_refused_by_name(tmp_path):
@@ -281,7 +284,7 @@ def test_numbers_that_no_signal_can_hold_are_refused_by_name(tmp_path):
         folder = bags.write_bag(tmp_path / str(number), entries)
         with pytest.raises(RecordingError, match=f"/g .*{match}.*ignore"):
             read(folder)
-        assert BagReader(folder).probe().signals[0].source == "/g"
+        assert BagReader(folder).probe().ignore == ("/g",)
 
 
 def test_plain_numbers_use_log_time_and_a_note_says_so(tmp_path):
@@ -311,9 +314,9 @@ def test_topics_without_numbers_are_named_not_dropped(tmp_path):
     entries += many("/lost/camera_info", "sensor_msgs/msg/CameraInfo", lambda ns, k: bags.camera_info(ns))
     reader = BagReader(bags.write_bag(tmp_path / "take", entries))
     assert len(list(reader.episodes(Rig("bot")))) == 1
-    assert reader.describe()["left_out"] == {
-        "/say": "std_msgs/msg/String carries no numbers",
-        "/film": "lab_msgs/msg/Film carries no numbers (data is bytes)",
+    assert told(reader.describe()) == {
+        "/say": "std_msgs/msg/String carries no numbers (data is text)",
+        "/film": "lab_msgs/msg/Film carries no numbers (format is text; data is bytes)",
         "/lost/camera_info": "a calibration without a picture topic beside it",
     }
     with pytest.raises(RecordingError, match=r"no topic that can be read \(/say: std_msgs/msg/String carries no num"):

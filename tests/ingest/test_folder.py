@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +17,7 @@ from tests.ingest.damage import damage_one_file
 from tests.ingest.pictures import jpeg, png
 from twinproof.ingest.read import ingest
 from twinproof.nouns.errors import RecordingError, RigError, TwinproofError
-from twinproof.nouns.rig import Camera, Intrinsics, Joint, Rig, SignalRule
+from twinproof.nouns.rig import Camera, Intrinsics, Joint, Labels, LeftOut, Rig, SignalRule
 from twinproof.nouns.video_write import write_pictures
 
 LENS = Intrinsics(50, 50, 32, 24)
@@ -218,3 +221,91 @@ def test_corrupted_bytes_give_an_error_or_every_episode(tmp_path_factory, data):
     else:
         assert len(made.episodes) == 2
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_an_episode_folder_without_data_is_an_error_and_never_dropped(tmp_path):
+    table(tmp_path / "src" / "one" / "state.csv")
+    for files, words in (([], "it is empty"), (["sub/state.csv"], "it has sub"), (["notes.txt"], "it has notes.txt")):
+        folder = tmp_path / "src" / "two"
+        folder.mkdir()
+        for name in files:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("time_s,a,b\n0,1,2\n")
+        with pytest.raises(RecordingError, match=f"the episode folder .*two holds no table.*{words}"):
+            ingest(tmp_path / "src", rig(), tmp_path / "out")
+        shutil.rmtree(folder)
+
+
+def test_folders_beside_flat_tables_are_named_as_left_out(tmp_path):
+    table(tmp_path / "src" / "state.csv")
+    (tmp_path / "src" / "published").mkdir()
+    made = ingest(tmp_path / "src", rig(), tmp_path / "out")
+    assert made.source["left_out"] == ["published/"]
+
+
+def test_a_stray_word_among_numbers_is_named_with_its_row(tmp_path):
+    path = table(tmp_path / "src" / "e" / "state.csv")
+    lines = path.read_text().splitlines()
+    lines[6] = "0.5,oops,1"
+    path.write_text("\n".join(lines))
+    with pytest.raises(RecordingError, match="row 5 of the column 'a' holds 'oops', not a number"):
+        ingest(tmp_path / "src", rig(), tmp_path / "out")
+
+
+@pytest.mark.parametrize(("first", "name"), [(1_700_000_000_000, "time_ms"), (1_700_000_000_000_000, "time_us")])
+def test_milliseconds_called_seconds_are_noticed(tmp_path, first, name):
+    path = tmp_path / "src" / "e" / "state.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"timestamp,a,b\n{first},1,2\n{first + 20},1,2\n")
+    with pytest.raises(RecordingError, match=f"no time in seconds. Call the column {name}"):
+        ingest(tmp_path / "src", rig(), tmp_path / "out")
+
+
+def test_parquet_timestamps_are_read_exactly(tmp_path):
+    stamps = np.array([1_700_000_000_000_001, 1_700_000_000_020_002], dtype="datetime64[us]")
+    (tmp_path / "src" / "e").mkdir(parents=True)
+    pq.write_table(pa.table({"timestamp": stamps, "a": [1.0, 2.0], "b": [1.0, 2.0]}), tmp_path / "src/e/state.parquet")
+    (episode,) = ingest(tmp_path / "src", rig(), tmp_path / "out").episodes
+    assert episode.start_ns == 1_700_000_000_000_001_000
+    assert episode.signals["q"].time_s.tolist() == [0.0, 0.020001]
+
+
+def test_a_label_rule_that_matches_no_episode_is_an_error(tmp_path):
+    table(tmp_path / "src" / "one" / "state.csv")
+    for pattern in ("0-1O", "ep77", "3-1"):
+        with pytest.raises(RigError, match=f"labels for episodes '{pattern}' match no episode; the source has 0"):
+            ingest(tmp_path / "src", rig(labels=(Labels(pattern, {"object": "mug"}),)), tmp_path / "out")
+    with pytest.raises(RigError, match="the label 'object' is empty"):
+        rig(labels=(Labels("*", {"object": " "}),))
+    with pytest.raises(RigError, match="names no episodes"):
+        rig(labels=(Labels(" ", {"object": "mug"}),))
+
+
+def test_an_episode_may_be_left_out_for_a_stated_reason(tmp_path):
+    table(tmp_path / "src" / "good" / "state.csv")
+    (tmp_path / "src" / "torn").mkdir()
+    (tmp_path / "src" / "torn" / "state.csv").write_text("time_s,a,b\n0,1,2\n0,1,2\n")
+    with pytest.raises(RecordingError, match="not after sample 0"):
+        ingest(tmp_path / "src", rig(), tmp_path / "out")
+    made = ingest(tmp_path / "src", rig(leave_out=(LeftOut("torn", "the recorder stuttered"),)), tmp_path / "out")
+    assert [episode.source for episode in made.episodes] == ["good"]
+    assert made.source["left_out"] == ["episode torn: the recorder stuttered"]
+
+
+def test_one_signal_may_be_allowed_longer_silences(tmp_path):
+    path = tmp_path / "src" / "e" / "state.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("time_s,a,b\n0,1,2\n0.1,1,2\n0.2,1,2\n9,3,3\n")
+    rule = SignalRule("state", "joint_position", "rad", max_gap_s=10.0)
+    ingest(tmp_path / "src", Rig("bot", signals={"q": rule}), tmp_path / "out")
+    event = SignalRule("state", "event", "1")
+    ingest(tmp_path / "src", Rig("bot", signals={"q": event}), tmp_path / "events")
+
+
+def test_two_columns_of_one_name_lose_nothing_in_silence():
+    from twinproof.ingest.assemble import Tolerances, assemble
+    from twinproof.ingest.raw import RawEpisode, RawSignal
+
+    raw = RawSignal("state", ("a", "b", "b"), np.arange(3.0), np.zeros((3, 3)))
+    with pytest.raises(RecordingError, match="two columns of the source are called 'b'"):
+        assemble(RawEpisode(0, "e", (raw,), ()), rig(), Path(), Tolerances())

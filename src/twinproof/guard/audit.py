@@ -19,6 +19,7 @@ from twinproof.nouns.parts import refits_since
 from twinproof.nouns.recording import Recording, verify
 from twinproof.nouns.split import PARTS, Split, tree_hash
 
+OWN_FILES = {*PARTS, "split.json", "openings.jsonl", "openings.lock", "config.json"}
 MAY_NAME_HOLDOUT = ("panel", "trials", "evidence")  # nouns that measure; every other artifact fits
 
 
@@ -33,10 +34,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """All findings. `attempts` is how often the holdout was opened anew."""
+    """All findings. `attempts` is how often the holdout was opened anew, as far as the ledger can be read."""
 
     findings: tuple[Finding, ...]
-    attempts: int
+    attempts: int | None  # None: the ledger cannot be read
 
     @property
     def breaks(self) -> tuple[Finding, ...]:
@@ -54,24 +55,27 @@ def audit(folder: Path, artifacts: Sequence[Path] = ()) -> AuditResult:
     if not (folder / "split.json").is_file():
         raise SplitError(f"{folder} holds no split.json, so there is nothing to audit. Name a folder made by split.")
     try:
-        split = Split.load(folder)
-    except SplitError as problem:  # without it, nothing else means anything
-        return AuditResult((Finding(False, "split", str(problem)),), 0)
-    try:
         chain = Ledger(folder / "openings.jsonl").chain()
     except LedgerError as problem:
         chain, findings = Chain((), ()), [Finding(False, "chain", str(problem))]
     else:
         findings = list(_chain(chain))
+    attempts = sum(line.kind == "opened" for line in chain.lines) if chain.lines else None
+    try:
+        split = Split.load(folder)
+    except SplitError as problem:  # what it states means nothing now; the ledger still tells about openings
+        return AuditResult((*findings, Finding(False, "split", str(problem)), *_openings(chain.lines)), attempts)
     findings += _split(split, chain)
     findings += [_part(folder, part, split) for part in ("calibration", "validation")]
     findings.append(_seal(folder, split))
+    findings += _key(folder)
+    findings += _strangers(folder)
     findings += _files(folder, chain)
     findings += _fits(split, chain.lines)
     findings += _openings(chain.lines)
     for path in artifacts:
         findings += _artifact(path, split, chain)
-    return AuditResult(tuple(findings), sum(line.kind == "opened" for line in chain.lines))
+    return AuditResult(tuple(findings), attempts)
 
 
 def _chain(chain: Chain) -> Iterator[Finding]:
@@ -128,6 +132,27 @@ def _seal(folder: Path, split: Split) -> Finding:
     return Finding(True, "seal", f"holdout: {len(ids)} episodes, sealed as they were written.")
 
 
+def _key(folder: Path) -> Iterator[Finding]:
+    """Whether the holdout can still be opened: the key is the one it was sealed with."""
+    try:
+        stated = read_json(folder / "holdout" / "holdout.json", HOLDOUT_FORMAT, SplitError).get("key")
+        found = hash_file(folder / "holdout" / "key")
+    except PermissionError:
+        yield Finding(True, "seal", "holdout: the key is its owner's to read, so it was not checked.")
+    except (SplitError, OSError):
+        yield Finding(False, "seal", "holdout: the key is missing, so the holdout can never be opened. Restore it.")
+    else:
+        if found != stated:
+            yield Finding(False, "seal", "holdout: the key is not the one it was sealed with. Restore it.")
+
+
+def _strangers(folder: Path) -> Iterator[Finding]:
+    """Anything beside the split's own files could be a plain copy of the holdout."""
+    for path in sorted(folder.iterdir()):
+        if path.name not in OWN_FILES:
+            yield Finding(False, "files", f"{path.name} lies in the split's folder and does not belong there.")
+
+
 def _files(folder: Path, chain: Chain) -> Iterator[Finding]:
     """The first line of the ledger remembers every file, so a part that was rewritten as a whole is found as well."""
     stated = chain.lines[0].fields.get("files", {}) if chain.lines else {}
@@ -157,7 +182,9 @@ def _fits(split: Split, lines: tuple[Line, ...]) -> Iterator[Finding]:
 
 def _openings(lines: tuple[Line, ...]) -> Iterator[Finding]:
     opened = [line for line in lines if line.kind == "opened"]
-    if not opened:
+    if not lines:
+        yield Finding(False, "opening", "without a ledger nobody can say whether the holdout was opened.")
+    elif not opened:
         yield Finding(True, "opening", "the holdout was never opened.")
     for k, line in enumerate(opened):
         change = line.fields.get("change")

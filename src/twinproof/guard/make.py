@@ -35,13 +35,15 @@ class Grouping:
     gap_s: float = 1.0  # left out between two spans
 
     def __post_init__(self) -> None:
-        if min(self.sizes) <= 0 or abs(sum(self.sizes) - 1) > 1e-6:
+        if not (min(self.sizes) > 0 and abs(sum(self.sizes) - 1) <= 1e-6):
             raise SplitError(f"sizes are {list(self.sizes)}; three shares above 0 that add up to 1 are needed.")
         if self.duplicates not in ("group", "refuse"):
             raise SplitError(f"duplicates is {self.duplicates!r}. Use 'group' or 'refuse'.")
-        if not self.threshold > 0:
+        if not 0 < self.threshold < float("inf"):
             raise SplitError(f"threshold is {self.threshold:g} noise floors; a number above 0 is needed, near 3.")
-        if not self.gap_s >= 0:
+        if self.seed < 0:
+            raise SplitError(f"seed is {self.seed}; a whole number from 0 on is needed.")
+        if not 0 <= self.gap_s < float("inf"):
             raise SplitError(f"gap_s is {self.gap_s:g}; a time of 0 s or more is needed.")
 
 

@@ -33,5 +33,7 @@ def audit(result: AuditResult, *, as_json: bool) -> int:
     return 0 if result.ok else 1
 
 
-def _opened(count: int) -> str:
+def _opened(count: int | None) -> str:
+    if count is None:
+        return "opened nobody knows how often"
     return {0: "never opened", 1: "opened once", 2: "opened twice"}.get(count, f"opened {count} times")

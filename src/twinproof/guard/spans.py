@@ -16,7 +16,9 @@ from twinproof.nouns.errors import SplitError
 from twinproof.nouns.signal import Signal
 from twinproof.nouns.split import PARTS, Span
 from twinproof.nouns.video import Video
-from twinproof.nouns.video_write import cut_video, index_packets
+from twinproof.nouns.video_write import Packets, cut_video, index_packets, is_clean
+
+SNAP_S = 2.0  # pictures that a span may lose at an end, so that its packets can be copied
 
 
 def cut_episodes(
@@ -61,7 +63,11 @@ def _cut(episode: Episode, start_ns: int, end_ns: int, workspace: Path, part: st
     for name, video in episode.videos.items():
         keep = _inside(video.time_s, start_ns, end_ns)
         if keep.stop > keep.start:
-            videos[name] = _cut_video(video, keep, start_ns, workspace / f"{name}.mp4")
+            packets = index_packets(video.path, video.camera)
+            snapped = _snapped(packets, video, keep)
+            if left := (keep.stop - keep.start) - (snapped.stop - snapped.start):
+                notes.append(f"camera {name!r}: {left} frames at the ends were left out to cut between key frames")
+            videos[name] = _cut_video(packets, video, snapped, start_ns, workspace / f"{name}.mp4")
         else:
             notes.append(f"camera {name!r} has no frame in this span")
     if not signals and not videos:
@@ -102,8 +108,24 @@ def _cut_signal(signal: Signal, keep: slice, start_ns: int) -> Signal:
     )
 
 
-def _cut_video(video: Video, keep: slice, start_ns: int, target: Path) -> Video:
-    packets = index_packets(video.path, video.camera)
+def _snapped(packets: Packets, video: Video, keep: slice) -> slice:
+    """The span shortened by at most SNAP_S at each end, if its packets can then be copied; else the span as it is.
+
+    A span that leans on pictures outside would have to be decoded and stored losslessly, at many times its size.
+    """
+    starts = [k for k in np.flatnonzero(video.key) if keep.start <= k < keep.stop]
+    for first in starts[:1]:
+        if video.time_s[first] - video.time_s[keep.start] > SNAP_S:
+            break
+        for last in range(keep.stop, int(first), -1):
+            if video.time_s[keep.stop - 1] - video.time_s[last - 1] > SNAP_S:
+                break
+            if is_clean(packets, int(first), last - int(first)):
+                return slice(int(first), last)
+    return keep
+
+
+def _cut_video(packets: Packets, video: Video, keep: slice, start_ns: int, target: Path) -> Video:
     times = _shifted(video.time_s[keep], start_ns)
     cut = cut_video(packets, keep.start, keep.stop - keep.start, video.camera, times, target, video.pixels)
     if video.log_time_s is None:

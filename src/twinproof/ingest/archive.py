@@ -37,6 +37,8 @@ def unpack(path: Path, into: Path) -> Path:
                     "It looks like a bomb: unpack it yourself if you trust it, and point to the folder."
                 )
             target = into / _safe(name, path)
+            if target.exists():
+                raise RecordingError(f"{path} holds {name!r} twice. It was not unpacked.")
             target.parent.mkdir(parents=True, exist_ok=True)
             _copy(stream, target, size, path)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError, NotImplementedError, RuntimeError) as problem:

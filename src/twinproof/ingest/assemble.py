@@ -11,8 +11,8 @@ import numpy as np
 from twinproof.ingest.raw import Feed, RawEpisode, RawSignal
 from twinproof.ingest.units import to_si
 from twinproof.nouns.episode import Episode
-from twinproof.nouns.errors import RecordingError, RigError
-from twinproof.nouns.rig import Rig, SignalRule
+from twinproof.nouns.errors import ConfigError, RecordingError, RigError
+from twinproof.nouns.rig import Rig, SignalRule, selects
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.video import Video
 
@@ -23,6 +23,10 @@ class Tolerances:
 
     nan_is_missing: bool = False  # NaN means "no reading"; otherwise NaN is an error
     max_gap_s: float = 1.0  # a longer silence inside a signal is taken for a clock jump
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_gap_s < np.inf:
+            raise ConfigError(f"max_gap_s is {self.max_gap_s}; a time above 0 s is needed.")
 
 
 def assemble(raw: RawEpisode, rig: Rig, workspace: Path, accept: Tolerances) -> Episode:
@@ -42,7 +46,7 @@ def assemble(raw: RawEpisode, rig: Rig, workspace: Path, accept: Tolerances) -> 
         signals[name] = _signal(found[0], name, rule, rig, accept, notes, where)
     labels, outcome = labels_for(raw, rig)
     videos = {name: _video(raw, name, rig, workspace, where) for name in rig.cameras}
-    _check_gaps({**signals, **videos}, accept, where)
+    _check_gaps({**signals, **videos}, rig, accept, where)
     return Episode.of(
         signals, videos, labels=labels, outcome=outcome, start_ns=raw.start_ns, source=raw.name, notes=tuple(notes)
     )
@@ -98,6 +102,8 @@ def _signal(
 def _order(raw: RawSignal, name: str, rule: SignalRule, rig: Rig, place: str) -> tuple[list[int], list[str]]:
     """Which source columns are taken, in which order, under which names."""
     width = raw.value.shape[1]
+    if twice := [column for column in dict.fromkeys(raw.columns) if raw.columns.count(column) > 1]:
+        raise RecordingError(f"{place}: two columns of the source are called {twice[0]!r}. Rename one in the source.")
     joints = {"joint_position", "joint_velocity", "joint_torque", "joint_command"}
     kind = rule.kind if rule.kind != "other" else raw.kind
     wanted = list(rule.columns)
@@ -113,6 +119,9 @@ def _order(raw: RawSignal, name: str, rule: SignalRule, rig: Rig, place: str) ->
         return list(range(width)), names
     if not wanted:
         wanted = list(raw.columns)
+    numbered = all(column.endswith(f"[{i}]") for i, column in enumerate(raw.columns))
+    if numbered and len(wanted) == width and not set(wanted) & set(raw.columns):
+        return list(range(width)), wanted  # an array without names in a message: the rig names its places
     unknown = [column for column in wanted if column not in raw.columns]
     elsewhere = {column for other in rig.signals.values() if other.source == rule.source for column in other.columns}
     taken = elsewhere | set(wanted)
@@ -162,18 +171,22 @@ def _video(raw: RawEpisode, name: str, rig: Rig, workspace: Path, where: str) ->
     return feeds[0].write(name, workspace / f"{raw.number:06d}" / f"{name}.mp4")
 
 
-def _check_gaps(tracks: dict[str, Signal | Video], accept: Tolerances, where: str) -> None:
+def _check_gaps(tracks: dict[str, Signal | Video], rig: Rig, accept: Tolerances, where: str) -> None:
+    """No clock jumps. Events come when they come; a rule of the rig may allow its own signal longer silences."""
     for name, track in tracks.items():
         step = np.diff(track.time_s)
-        if len(step) == 0:
+        if len(step) == 0 or (isinstance(track, Signal) and track.kind == "event"):
             continue
-        limit = max(accept.max_gap_s, 20 * float(np.median(step)))
+        rule = rig.signals[name] if name in rig.signals else rig.cameras[name]
+        allowed = accept.max_gap_s if rule.max_gap_s is None else rule.max_gap_s
+        limit = max(allowed, 20 * float(np.median(step)))
         if step.max() > limit:
             i = int(np.argmax(step))
+            longest = np.floor(step[i] * 10 + 1) / 10
             raise RecordingError(
                 f"{where}: {name} jumps {step[i]:.3f} s ahead after sample {i} ({track.time_s[i]:.3f} s); the usual "
-                f"step is {np.median(step):.4f} s. If the clock is right and the recorder paused, accept it with "
-                f"--max-gap-s {np.floor(step[i] * 10 + 1) / 10:.1f}; otherwise mend the stamps."
+                f"step is {np.median(step):.4f} s. If the clock is right and the recorder paused, allow it with "
+                f"max_gap_s = {longest:.1f} in the rig's rule, or --max-gap-s {longest:.1f}; otherwise mend the stamps."
             )
 
 
@@ -185,14 +198,3 @@ def labels_for(raw: RawEpisode, rig: Rig) -> tuple[dict[str, str], str]:
             labels.update(rule.labels)
             outcome = rule.outcome or outcome
     return labels, outcome
-
-
-def selects(pattern: str, number: int, name: str) -> bool:
-    """Whether an episode is named by "0-4, 7, demo_3" or "*"."""
-    for item in (part.strip() for part in pattern.split(",")):
-        first, dash, last = item.partition("-")
-        if item in ("*", name) or (item.isdigit() and int(item) == number):
-            return True
-        if dash and first.strip().isdigit() and last.strip().isdigit() and int(first) <= number <= int(last):
-            return True
-    return False

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BagReader", "is_bag", "sidecar_rig"]
 
+# What every ROS 2 bag carries about ROS itself; a first rig leaves it out.
+HOUSEKEEPING = ("/rosout", "/parameter_events", "/clock", "/diagnostics", "/events/write_split")
+
 
 @dataclass
 class _Content:
@@ -64,12 +67,19 @@ class BagReader:
                 empty = np.zeros(0)
                 feed = BagFeed(track.topic.name, bag, track.topic, track.places()[:1], empty, None)
                 cameras.append(ProbedCamera(feed.source, *feed.size(), _intrinsics(content, feed.source)))
-            signals = tuple(_probed(table) for table in content.tables)
-        return Probe("robot", signals, tuple(cameras), tuple(bag.name for bag in self._bags))
+            if not content.tables and not cameras:
+                raise RecordingError(_nothing(bag, content))
+            good = [table for table in content.tables if not table.problem and table.source not in HOUSEKEEPING]
+            signals = tuple(_probed(table) for table in good)
+        ignore = tuple(table.source for table in content.tables if table not in good)
+        return Probe("robot", signals, tuple(cameras), tuple(bag.name for bag in self._bags), ignore)
 
     def episodes(self, rig: Rig) -> Iterator[RawEpisode]:
         """One episode for each bag."""
         for number, bag in enumerate(self._bags):
+            if (reason := rig.leaves_out(number, bag.name)) is not None:
+                self._left_out[f"episode {bag.name}"] = reason
+                continue
             with clear_errors(bag.path):
                 episode = self._episode(number, bag, rig)
             yield episode
@@ -84,7 +94,7 @@ class BagReader:
             "storage": sorted({bag.storage for bag in self._bags}),
             "files": {self._relative(path): path.stat().st_size for path in files},
             "recovered": dict(self._recovered),
-            "left_out": dict(self._left_out),
+            "left_out": [f"{name}: {reason}" for name, reason in self._left_out.items()],
         }
 
     def _relative(self, path: Path) -> str:
@@ -102,8 +112,7 @@ class BagReader:
                     f"{bag.name}: {table.source} {table.problem}. Leave it out with ignore = ['{table.source}']."
                 )
         if not tables and not content.pictures():
-            why = "; ".join(f"{name}: {reason}" for name, reason in content.left_out.items()) or "it has no messages"
-            raise RecordingError(f"{bag.path} has no topic that can be read ({why}). Remove the bag from the source.")
+            raise RecordingError(_nothing(bag, content))
         notes = self._notes(bag, content)
         clocks = _Clocks.of(tables, content.pictures(), rig, sidecar)
         notes += clocks.notes
@@ -178,12 +187,19 @@ def _intrinsics(content: _Content, picture_topic: str) -> Intrinsics | None:
     return None
 
 
+def _nothing(bag: Bag, content: _Content) -> str:
+    why = "; ".join(f"{name}: {reason}" for name, reason in content.left_out.items()) or "it has no messages"
+    return f"{bag.path} has no topic that can be read ({why}). Remove the bag from the source."
+
+
 def _probed(table: Table) -> ProbedSignal:
     value = np.where(np.isfinite(table.value), table.value, np.nan)
     low, high = (), ()
     if len(value) and not np.isnan(value).all(axis=0).any():
         low, high = tuple(np.nanmin(value, axis=0).tolist()), tuple(np.nanmax(value, axis=0).tolist())
-    return ProbedSignal(table.source, table.columns, table.kind or "other", table.unit, low, high, table.units)
+    unset = table.stamp_ns is not None and bool((table.stamp_ns == 0).any())
+    time = "log" if unset else "header"
+    return ProbedSignal(table.source, table.columns, table.kind or "other", table.unit, low, high, table.units, time)
 
 
 @dataclass

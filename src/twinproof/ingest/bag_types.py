@@ -126,14 +126,16 @@ def _leaves(store: Any, msgtype: str, path: tuple[str | int, ...], prefix: str, 
 
 
 def _number(base: str, path: tuple[str | int, ...], column: str) -> Iterator[Leaf | Left]:
-    if base not in TEXTS:
+    if base in TEXTS:
+        yield Left(column, "text")
+    else:
         yield Leaf(path, column, wide=base in ("int64", "uint64"))
 
 
 def _numbers(base: str, fixed: bool, path: tuple[str | int, ...], column: str) -> Iterator[Leaf | Left]:
     if base in TEXTS:
-        return
-    if base in BLOBS and not fixed:
+        yield Left(column, "text")
+    elif base in BLOBS and not fixed:
         yield Left(column, "bytes")
     else:
         yield Leaf(path, column, many=True, wide=base in ("int64", "uint64"))

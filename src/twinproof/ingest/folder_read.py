@@ -21,7 +21,7 @@ import numpy as np
 from twinproof.ingest.picture_feed import PICTURES, FileFeed, PictureFeed
 from twinproof.ingest.pictures import picture_head
 from twinproof.ingest.raw import Feed, Probe, ProbedCamera, ProbedSignal, RawEpisode, RawSignal
-from twinproof.ingest.tables import TABLES, Table, read_table
+from twinproof.ingest.tables import TABLES, read_table
 from twinproof.nouns.errors import RecordingError
 from twinproof.nouns.files import inside
 from twinproof.nouns.hashing import Json
@@ -56,9 +56,15 @@ class FolderReader:
         self._takes = self._look()
 
     def _look(self) -> list[Take]:
-        folders = [p for p in _entries(self.root) if p.is_dir() and not _is_pictures(p) and _has_data(p)]
+        below = [p for p in _entries(self.root) if p.is_dir() and not _is_pictures(p)]
+        folders = [p for p in below if _has_data(p)]
         flat = self._take(self.root, self.root.name)
         if folders:
+            if empty := [p for p in below if p not in folders]:
+                raise RecordingError(
+                    f"the episode folder {empty[0]} holds no table, video or pictures directly inside"
+                    f"{_holds(empty[0])}. Put its files there, or move the folder out of {self.root}."
+                )
             if flat.tables or flat.cameras:
                 stray = next(iter({**flat.tables, **flat.cameras}.values()))
                 raise RecordingError(
@@ -66,6 +72,7 @@ class FolderReader:
                     "Put it into its episode's folder."
                 )
             return [self._take(folder, folder.name) for folder in folders]
+        self._left_out += [f"{p.relative_to(self.root).as_posix()}/" for p in below]
         if len(flat.tables) > 1 and not flat.cameras:
             headers = [set(read_table(path).names) for path in flat.tables.values()]
             if 2 * len(set.intersection(*headers)) >= max(len(header) for header in headers):
@@ -102,7 +109,10 @@ class FolderReader:
     def episodes(self, rig: Rig) -> Iterator[RawEpisode]:
         """One episode a folder (or a table), in the order of their names."""
         for number, take in enumerate(self._takes):
-            yield self._read(number, take)
+            if (reason := rig.leaves_out(number, take.name)) is not None:
+                self._left_out.append(f"episode {take.name}: {reason}")
+            else:
+                yield self._read(number, take)
 
     def _read(self, number: int, take: Take) -> RawEpisode:
         labels, outcome = _about(take.about)
@@ -127,7 +137,18 @@ class FolderReader:
         first = self._read(0, self._takes[0])
         signals = tuple(probe_signal(signal) for signal in first.signals)
         cameras = tuple(_probe_camera(name, path) for name, path in self._takes[0].cameras.items())
-        return Probe(self.root.name, signals, cameras, tuple(take.name for take in self._takes))
+        return Probe(self.root.name, signals, cameras, tuple(take.name for take in self._takes), self._strange(signals))
+
+    def _strange(self, signals: tuple[ProbedSignal, ...]) -> tuple[str, ...]:
+        """Columns that later episodes have and the first does not; a first rig leaves them out, for a person to see."""
+        known = {signal.source: set(signal.columns) for signal in signals}
+        found: dict[str, None] = {}
+        for take in self._takes[1:]:
+            for name, path in take.tables.items():
+                for column in read_table(path).numbers:
+                    if name in known and column not in known[name]:
+                        found[f"{name}/{column}"] = None
+        return tuple(found)
 
 
 def probe_signal(signal: RawSignal) -> ProbedSignal:
@@ -145,6 +166,11 @@ def _probe_camera(name: str, path: Path) -> ProbedCamera:
         return ProbedCamera(name, head.width, head.height)
     packets = index_packets(path, name)
     return ProbedCamera(name, packets.width, packets.height, _beside(path)[1])
+
+
+def _holds(folder: Path) -> str:
+    names = [path.name for path in _entries(folder)]
+    return f" (it has {', '.join(names[:3])})" if names else " (it is empty)"
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -216,6 +242,3 @@ def _beside(video: Path) -> tuple[np.ndarray | None, Intrinsics | None]:
     except (ValueError, KeyError, TypeError, IndexError, OSError, RecursionError) as problem:
         raise RecordingError(f"{about}: timestamps cannot be read ({problem!r}). Give a list of seconds.") from None
     return times, intrinsics
-
-
-__all__ = ["FolderReader", "Table", "is_folder", "probe_signal"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from twinproof.nouns.episode import Episode
+from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.signal import Signal
 from twinproof.nouns.video import Video
@@ -83,6 +84,8 @@ def _about(of: Signal | Video) -> tuple[str, str, int, tuple[tuple[str, float, f
 
 def draw_timeline(recording: Recording, path: Path) -> None:
     """One PNG: a row for every episode, a bar for every signal and camera, gaps in red."""
+    if path.suffix.lower() != ".png" or not path.absolute().parent.is_dir():
+        raise ConfigError(f"the timeline cannot go to {path}. Name a .png file in a folder that exists.")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

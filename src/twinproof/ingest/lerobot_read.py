@@ -72,7 +72,10 @@ class LeRobotReader:
     def episodes(self, rig: Rig) -> Iterator[RawEpisode]:
         """Every episode, or an error: none is skipped. Features that the rig ignores are not read."""
         for entry in self._layout.entries:
-            yield self._episode(entry, rig, check_videos=True)
+            if (reason := rig.leaves_out(entry.index, entry.name)) is not None:
+                self._left_out[f"{entry.name}: {reason}"] = None
+            else:
+                yield self._episode(entry, rig, check_videos=True)
 
     def describe(self) -> dict[str, Json]:
         """Version, files read, and what was left out."""

@@ -75,8 +75,15 @@ class PosedReader:
             "kind": self._model.kind,
             "name": self.root.name,
             "files": dict(sorted(sizes.items())),
-            "left_out": list(self._model.left_out),
+            "left_out": [*self._model.left_out, *self._unlisted()],
         }
+
+    def _unlisted(self) -> list[str]:
+        """Pictures beside the posed ones that the model does not name."""
+        named = {(self._model.pictures / image.file).resolve() for image in self._model.images}
+        folders = {path.parent for path in named}
+        beside = sorted(p for f in folders for p in f.iterdir() if p.suffix.lower() in PICTURES and p not in named)
+        return [f"{path.name}: a picture without a pose" for path in beside]
 
     def probe(self) -> Probe:
         """Cameras and pose signals."""

@@ -76,6 +76,7 @@ class ProbedSignal:
     low: tuple[float, ...] = ()  # seen in the first episode, to suggest ranges and units
     high: tuple[float, ...] = ()
     units: tuple[str, ...] = ()  # one for each column, where the format fixes them and they differ
+    time: str = "header"  # "log" where the header stamps are of no use
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Probe:
     signals: tuple[ProbedSignal, ...]
     cameras: tuple[ProbedCamera, ...]
     episodes: tuple[str, ...]  # names, in order
+    ignore: tuple[str, ...] = ()  # what a first rig leaves out
 
 
 class Reader(Protocol):

@@ -20,17 +20,18 @@ from twinproof.ingest.lerobot_read import sidecar_rig as lerobot_rig
 from twinproof.ingest.posed_read import PosedReader, is_posed
 from twinproof.ingest.raw import Probe, RawEpisode, Reader
 from twinproof.nouns.episode import Episode
-from twinproof.nouns.errors import RecordingError, RigError
+from twinproof.nouns.errors import RecordingError, RigError, StoreError
 from twinproof.nouns.files import remove_tree
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.recording import Recording, stream_recording
-from twinproof.nouns.rig import Intrinsics, Rig
+from twinproof.nouns.rig import Intrinsics, Rig, selects
 
 
 def open_source(source: Path) -> Reader:
     """The reader for a source, chosen by looking at it."""
     if not source.exists():
         raise RecordingError(f"{source} does not exist. Check the path.")
+    _refuse_recording(source)
     if is_lerobot(source):
         return LeRobotReader(source)
     if is_posed(source):
@@ -51,7 +52,10 @@ def opened(source: Path, beside: Path) -> Iterator[tuple[Reader, Path]]:
     """A reader and a scratch folder beside a path; archives are unpacked there. The folder goes at the end."""
     beside = beside.absolute()
     workspace = beside.with_name(f".{beside.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    workspace.mkdir(parents=True)
+    try:
+        workspace.mkdir(parents=True)
+    except OSError as problem:
+        raise StoreError(f"cannot write beside {beside}: {problem.strerror}. Name a folder you may write to.") from None
     try:
         root = unpack(source, workspace / "archive") if is_archive(source) else source
         yield open_source(root), workspace
@@ -59,8 +63,14 @@ def opened(source: Path, beside: Path) -> Iterator[tuple[Reader, Path]]:
         remove_tree(workspace)
 
 
+def _refuse_recording(source: Path) -> None:
+    if (source / "recording.json").is_file():
+        raise RecordingError(f"{source} is a twinproof Recording already: inspect, split and convert take it as it is.")
+
+
 def own_rig(source: Path) -> Rig:
     """The rig that a source written by twinproof carries along; any other source needs one named."""
+    _refuse_recording(source)
     rig = lerobot_rig(source) if is_lerobot(source) else bag_rig(source) if is_bag(source) else None
     if rig is None:
         raise RigError(
@@ -98,9 +108,11 @@ class Stated:
 
     def __init__(self, rig: Rig) -> None:
         self._rig, self._seen = rig, dict[str, tuple[Intrinsics, str]]()
+        self._episodes: list[tuple[int, str]] = []
 
     def see(self, raw: RawEpisode) -> None:
-        """Notes the intrinsics of an episode's cameras."""
+        """Notes the episode's number and name, and the intrinsics of its cameras."""
+        self._episodes.append((raw.number, raw.name))
         for feed in raw.feeds:
             if feed.intrinsics is None:
                 continue
@@ -112,7 +124,14 @@ class Stated:
                 )
 
     def rig(self) -> Rig:
-        """The rig with every camera's intrinsics filled in where only the source knew them."""
+        """The rig, with intrinsics that only the source knew. A label rule that matched no episode is an error."""
+        for rule in self._rig.labels:
+            if not any(selects(rule.episodes, number, name) for number, name in self._episodes):
+                names = ", ".join(f"{number} ({name})" for number, name in self._episodes[:3])
+                raise RigError(
+                    f"rig: the labels for episodes {rule.episodes!r} match no episode; the source has {names}, … "
+                    "Mend the rule, or remove it."
+                )
         cameras = {
             name: replace(camera, intrinsics=self._seen[camera.source][0])
             if camera.intrinsics is None and not camera.intrinsics_unknown and camera.source in self._seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -67,7 +68,14 @@ def inspection(made: Recording, episodes: tuple[Episode, ...], *, ranges: bool, 
 
 def _plain(episode: Episode, tracks: tuple[Track, ...]) -> dict[str, object]:
     about = {"id": episode.id, "source": episode.source, "labels": dict(episode.labels), "outcome": episode.outcome}
-    return {**about, "span_s": episode.span_s, "notes": episode.notes, "tracks": [asdict(track) for track in tracks]}
+    rows = [{**asdict(track), "ranges": [_finite(row) for row in track.ranges]} for track in tracks]
+    return {**about, "span_s": episode.span_s, "notes": episode.notes, "tracks": rows}
+
+
+def _finite(row: tuple[str, float, float, str]) -> tuple[str, float | None, float | None, str]:
+    """A range as JSON can hold it: null where every value was missing."""
+    column, low, high, unit = row
+    return column, None if math.isnan(low) else low, None if math.isnan(high) else high, unit
 
 
 def _tracks_table(episodes: tuple[Episode, ...], tracks: dict[str, tuple[Track, ...]]) -> Table:

@@ -17,7 +17,13 @@ HEAD = """\
 def suggest_rig(probe: Probe) -> str:
     """The text of a rig.toml that this source can be read under, once the marked lines are checked."""
     names = _rig_names([*probe.signals, *probe.cameras])
-    parts = [HEAD, f"format = {_text(FORMAT)}", f"robot = {_text(probe.robot)}  # CHECK", "ignore = []", ""]
+    parts = [
+        HEAD,
+        f"format = {_text(FORMAT)}",
+        f"robot = {_text(probe.robot)}  # CHECK",
+        f"ignore = [{', '.join(map(_text, probe.ignore))}]",
+        "",
+    ]
     parts += ["# [model]", '# path = "robot.xml"  # MJCF or URDF beside this file', ""]
     parts += _joints(probe)
     for signal in probe.signals:
@@ -77,6 +83,8 @@ def _signal(name: str, signal: ProbedSignal) -> list[str]:
         lines.append(f"unit = {_text(guess)}  # CHECK; units = [...] where columns differ")
     if signal.columns:
         lines.append(f"columns = [{', '.join(_text(column) for column in signal.columns)}]")
+    if signal.time != "header":
+        lines.append(f"time = {_text(signal.time)}  # the header stamps are not set")
     if signal.low:
         lines.append(f"# seen in the first episode: {min(signal.low):.4g} to {max(signal.high):.4g}")
     return [*lines, ""]

@@ -75,23 +75,64 @@ def read_table(path: Path) -> Table:
     times = columns.pop(time_name)
     if len(times) == 0:
         raise RecordingError(f"{path} has no rows. Remove it, or record the episode again.")
-    stamp, gap = _numbers(times, path, time_name)
+    stamp, gap = _stamps(times, path, time_name)
     if gap.any():
         raise RecordingError(f"{path}: row {int(np.argmax(gap))} has no {time_name}. Every row needs a time.")
     if not np.isfinite(stamp).all():
         raise RecordingError(f"{path}: row {int(np.argmin(np.isfinite(stamp)))} has a {time_name} that is not finite.")
+    if _is_number(times):
+        _check_unit(stamp, path, time_name)
     numbers, missing, texts = {}, {}, {}
     for name, column in columns.items():
         if _is_number(column):
             numbers[name], missing[name] = _numbers(column, path, name)
         else:
             texts[name] = [str(value) for value in column.to_pylist()]
+            _check_text(texts[name], path, name)
     return Table(path, _nanoseconds(times, stamp, TIME_COLUMNS[time_name]), numbers, missing, texts)
 
 
-def _nanoseconds(times: Any, stamp: np.ndarray, factor: int) -> np.ndarray:
+def _stamps(times: Any, path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    import pyarrow as pa
     import pyarrow.types as kinds
 
+    return _numbers(times.cast(pa.int64()) if kinds.is_timestamp(times.type) else times, path, name)
+
+
+def _check_unit(stamp: np.ndarray, path: Path, name: str) -> None:
+    """Seconds since 1970 have ten digits today; thirteen are milliseconds, and so on."""
+    if TIME_COLUMNS[name] == 1_000_000_000 and len(stamp) > 1 and stamp[0] > 1e11:
+        digits = len(str(int(stamp[0])))
+        right = {13: "time_ms", 16: "time_us", 19: "time_ns"}.get(digits, "time_ms, time_us or time_ns")
+        raise RecordingError(
+            f"{path}: {name} starts at {stamp[0]:.0f}, which is no time in seconds. Call the column {right}."
+        )
+
+
+def _check_text(values: list[str], path: Path, name: str) -> None:
+    """A column of numbers with a stray word in it is no column of text."""
+    bad = [row for row, value in enumerate(values) if not _parses(value)]
+    if 0 < len(bad) < 0.5 * len(values):
+        raise RecordingError(
+            f"{path}: row {bad[0]} of the column {name!r} holds {values[bad[0]]!r}, not a number. Mend it."
+        )
+
+
+def _parses(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _nanoseconds(times: Any, stamp: np.ndarray, factor: int) -> np.ndarray:
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_timestamp(times.type):
+        exact_ns: np.ndarray = times.cast(pa.timestamp("ns", times.type.tz)).cast(pa.int64()).to_numpy()
+        return exact_ns
     if kinds.is_integer(times.type):  # exact, also beyond 2**53
         exact: np.ndarray = times.to_numpy().astype(np.int64) * factor
         return exact

@@ -83,7 +83,7 @@ def _write_signals(path: Path, episode: Episode) -> None:
             put(f"{name}/{column.name}", signal.value[:, j], None if signal.missing is None else signal.missing[:, j])
     if len(arrays) != sum(1 + (s.log_time_s is not None) + len(s.columns) for s in episode.signals.values()):
         raise RecordingError(
-            f"{episode.source}: a column may not be called time_s or log_time_s. Rename it in the rig."
+            f"{episode.source}: a column may not be called time_s or log_time_s. Leave it out by ignore."
         )
     pq.write_table(pa.table(arrays), path, compression="zstd", write_page_checksum=True, row_group_size=1 << 16)
 

@@ -65,5 +65,9 @@ class ConfigError(TwinproofError):
     """A setting that no command knows, or a value that does not fit."""
 
 
+class RobotError(TwinproofError):
+    """A command that a robot refuses, or a robot that is stopped or closed."""
+
+
 class MissingExtra(TwinproofError):
     """A package of an extra is asked for and not installed."""

@@ -20,7 +20,7 @@ from twinproof.nouns.errors import StoreError, TwinproofError
 from twinproof.nouns.hashing import Json, content_hash, hash_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
@@ -93,7 +93,7 @@ def read_sealed(path: Path, kind: str, error: type[TwinproofError]) -> dict[str,
 
 def _cure_for_missing(path: Path) -> str:
     if path.parent.is_dir():
-        return f"A folder without its {path.name} was never finished: make it again."
+        return f"{path.parent} was made by something else, or was never finished."
     return "Check the path."
 
 
@@ -124,6 +124,8 @@ def new_folder(out: Path) -> Iterator[Path]:
             raise StoreError(
                 f"the disk is full while writing {out} ({free:.0f} MB free). Nothing was kept: free space, run again."
             ) from None
+        if problem.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise StoreError(f"{out} was made by another process meanwhile. Nothing was overwritten.") from None
         raise
     except BaseException:
         remove_tree(scratch)
@@ -173,10 +175,18 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def file_hashes(folder: Path) -> dict[str, str]:
-    """Relative path -> hash of every file below a folder, sorted."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): hash_file(path) for path in files}
+def file_hashes(folder: Path, leave_out: Collection[str] = ()) -> dict[str, str]:
+    """Relative path -> hash of every file below a folder, sorted; a link stands for what it says, not for a file."""
+    hashes = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name in leave_out:
+            continue
+        if path.is_symlink():
+            hashes[name] = f"link to {path.readlink()}"
+        elif path.is_file():
+            hashes[name] = hash_file(path)
+    return hashes
 
 
 def check_files(folder: Path, hashes: Mapping[str, str], error: type[TwinproofError]) -> None:
@@ -194,5 +204,8 @@ def inside(root: Path, name: str, error: type[TwinproofError]) -> Path:
     path = root / name
     anchor = root.resolve()
     if Path(name).is_absolute() or "\x00" in name or not path.resolve().is_relative_to(anchor):
-        raise error(f"the path {name!r} leaves its folder {root}. Paths in a dataset must stay inside it.")
+        raise error(
+            f"the path {name!r} leaves its folder {root}. Paths in a dataset must stay inside it; where it is a link, "
+            "copy the dataset with cp -rL first."
+        )
     return path

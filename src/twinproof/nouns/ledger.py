@@ -141,6 +141,8 @@ class Ledger:
                 f"{self.path} is missing. A split without its ledger cannot be trusted: restore the file, or make the "
                 "split again."
             ) from None
+        except OSError as problem:
+            raise LedgerError(f"{self.path} cannot be read ({problem.strerror}). Restore it.") from None
 
     def _write(self, whole: int, text: bytes) -> None:
         """Puts bytes after the first `whole` ones; on a full disk the file is left as it was."""

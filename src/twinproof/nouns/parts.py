@@ -185,6 +185,7 @@ def seal_holdout(folder: Path, plain_folder: Path, recording: Recording) -> None
         "recording": recording.hash,
         "episodes": {episode.id: episode.hash for episode in recording.episodes},
         "sealed": {"hash": hash_file(container), "bytes": container.stat().st_size},
+        "key": hash_file(folder / "key"),  # tells whether the key is the one, and nothing about it
     }
     write_json(folder / "holdout.json", head)
 

@@ -67,6 +67,7 @@ class SignalRule:
     time: str = "header"  # bags: "header" stamps or "log" times
     clock_offset_s: float = 0.0  # robot time = this clock + offset
     clock_offset_sd_s: float = 0.0
+    max_gap_s: float | None = None  # the longest silence that is no clock jump; None: what ingest is told
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,15 @@ class Camera:
     time: str = "header"
     clock_offset_s: float = 0.0
     clock_offset_sd_s: float = 0.0
+    max_gap_s: float | None = None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Episodes that are not read, and why; they are named in the recording."""
+
+    episodes: str  # numbers or names, as in Labels
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,7 @@ class Rig:
     signals: dict[str, SignalRule] = field(default_factory=dict)
     cameras: dict[str, Camera] = field(default_factory=dict)
     labels: tuple[Labels, ...] = ()
+    leave_out: tuple[LeftOut, ...] = ()
     ignore: tuple[str, ...] = ()  # signals, cameras, SIGNAL/COLUMN left out on purpose; * is anything
     format: str = FORMAT
 
@@ -154,6 +165,14 @@ class Rig:
         for name, camera in self.cameras.items():
             _check_name("cameras", name)
             _check_camera(name, camera)
+        for chosen in [rule.episodes for rule in self.labels] + [rule.episodes for rule in self.leave_out]:
+            if not chosen.strip():
+                raise RigError(
+                    "rig: a rule under [[labels]] or [[leave_out]] names no episodes. Give numbers, names or '*'."
+                )
+        for label, text in ((key, text) for rule in self.labels for key, text in rule.labels.items()):
+            if not text.strip():
+                raise RigError(f"rig: the label {label!r} is empty. Say what it is, or leave it out.")
         for kind, name, clock in [*_clocks("signals", self.signals), *_clocks("cameras", self.cameras)]:
             if clock not in ("header", "log"):
                 raise RigError(f"rig: {kind}.{name}.time is {clock!r}. Use 'header' or 'log'.")
@@ -167,10 +186,25 @@ class Rig:
         """Whether a signal, a camera or a SIGNAL/COLUMN of the source is left out on purpose; * stands for anything."""
         return any(fnmatchcase(name, pattern) for pattern in self.ignore)
 
+    def leaves_out(self, number: int, name: str) -> str | None:
+        """Why an episode of the source is not read; None where it is."""
+        return next((rule.reason for rule in self.leave_out if selects(rule.episodes, number, name)), None)
+
     @property
     def joint_names(self) -> tuple[str, ...]:
         """The joints in the order every stage uses."""
         return tuple(joint.name for joint in self.joints)
+
+
+def selects(pattern: str, number: int, name: str) -> bool:
+    """Whether an episode is named by "0-4, 7, demo_3" or "*"."""
+    for item in (part.strip() for part in pattern.split(",")):
+        first, dash, last = item.partition("-")
+        if item in ("*", name) or (item.isdigit() and int(item) == number):
+            return True
+        if dash and first.strip().isdigit() and last.strip().isdigit() and int(first) <= number <= int(last):
+            return True
+    return False
 
 
 def _clocks(kind: str, rules: dict[str, SignalRule] | dict[str, Camera]) -> list[tuple[str, str, str]]:

@@ -113,10 +113,12 @@ class Signal:
             broken = broken & ~self.missing
         if broken.any():
             i, j = (int(k) for k in np.argwhere(broken)[0])
+            cure = "Mend the source, or leave the signal out of the rig."
+            if np.isnan(self.value[i, j]):
+                cure = "If NaN means 'no reading', ingest with --nan-is-missing; otherwise mend the source."
             raise RecordingError(
                 f"{self.name}: {self.columns[j].name} is {self.value[i, j]} at sample {i} ({self.time_s[i]:.6f} s; "
-                f"{int(broken.sum())} such values). If the sensor says NaN for 'no reading', ingest with "
-                "--nan-is-missing; otherwise mend the source."
+                f"{int(broken.sum())} such values). {cure}"
             )
 
     @property

@@ -141,7 +141,10 @@ class Split:
         """How well the sizes asked for were met, in a few lines for a person."""
         total = len(self.labels)
         grouped = f"grouped by {', '.join(self.keys)}" if self.keys else "grouped by no label"
-        lines = [f"{total} episodes, {grouped}, {len(self.alike)} near-duplicate pairs (≤ {self.threshold:g} floors)"]
+        copies = f"{len(self.alike)} near-duplicate pairs (≤ {self.threshold:g} floors)"
+        if not self.floor:
+            copies = "near-duplicates not looked for: no signal that two episodes share"
+        lines = [f"{total} episodes, {grouped}, {copies}"]
         if self.spans:
             lines = [
                 f"{total} contiguous spans of {len({s.of for s in self.spans})} episodes, gaps of {self.gap_s:g} s"
@@ -238,4 +241,4 @@ class Split:
 
 def tree_hash(folder: Path) -> str:
     """Names every file below a part's folder, by path and content; the key of a seal is left out."""
-    return content_hash({name: hash for name, hash in file_hashes(folder).items() if name not in OPENING_KEYS})
+    return content_hash(file_hashes(folder, OPENING_KEYS))

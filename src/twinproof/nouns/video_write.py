@@ -119,18 +119,19 @@ def cut_video(
     if first == 0 and count == len(frames):
         return copy_video(source, camera, time_s, target, pixels)
     low, high = int(frames[first]), int(frames[first + count - 1])
-    inside = np.flatnonzero((source.pts >= low) & (source.pts <= high))
-    clean = bool(source.key[inside[0]]) and inside[-1] - inside[0] + 1 == len(inside) and source.pts[inside[0]] == low
     target.parent.mkdir(parents=True, exist_ok=True)
-    if clean:
+    if is_clean(source, first, count):
         return _remux(source, low, high, camera, time_s, target, pixels)
-    whole = Video(
-        camera, source.path, pixels, source.codec, source.width, source.height, source.frame_time_s,
-        frames, source.key[np.argsort(source.pts)], "",
-    )  # fmt: skip
-    with whole.reader() as reader:
-        pictures = (reader.frame(k) for k in range(first, first + count))
-        return write_pictures(zip(time_s.tolist(), pictures, strict=True), camera, target, pixels)
+    return _recode(source, low, high, camera, time_s, target, pixels)
+
+
+def is_clean(source: Packets, first: int, count: int) -> bool:
+    """Whether frames first .. first+count can be copied as packets: they start on a key frame, lean on none outside."""
+    frames = source.frame_pts
+    low, high = int(frames[first]), int(frames[first + count - 1])
+    inside = np.flatnonzero((source.pts >= low) & (source.pts <= high))
+    together = inside[-1] - inside[0] + 1 == len(inside)
+    return bool(source.key[inside[0]]) and bool(together) and int(source.pts[inside[0]]) == low
 
 
 def _expect(camera: str, path: Path, frames: int, rows: int) -> None:
@@ -163,6 +164,55 @@ def _remux(source: Packets, low: int, high: int, camera: str, time_s: np.ndarray
     if copied != len(time_s):
         raise RecordingError(f"camera {camera}: {source.path} gave {copied} of {len(time_s)} frames. Restore it.")
     return _finished(target, camera, pixels, time_s)
+
+
+def _recode(source: Packets, low: int, high: int, camera: str, time_s: np.ndarray, target: Path, pixels: str) -> Video:
+    """A span stored losslessly in the pixel format it decodes to, so that it gives the very same pictures."""
+    import av
+
+    written = 0
+    with _opened(source.path, camera) as (container, stream), _created(target) as output:
+        stream.thread_type = "AUTO"
+        keys = source.pts[source.key & (source.pts <= low)]  # seeking to `low` itself may land on a key frame behind it
+        container.seek(int(keys.max()) if len(keys) else 0, stream=stream)
+        coded: Any = None
+        for frame in container.decode(stream):
+            if frame.pts is None or frame.pts < low:
+                continue
+            if frame.pts > high:
+                break
+            if coded is None:
+                coded = _lossless_stream(output, frame)
+            copy = frame.reformat(format=coded.pix_fmt) if frame.format.name != coded.pix_fmt else frame
+            copy.pts, copy.time_base = written * (TICKS // 30), Fraction(1, TICKS)
+            copy.pict_type = av.video.frame.PictureType.NONE
+            output.mux(coded.encode(copy))
+            written += 1
+        if coded is not None:
+            output.mux(coded.encode())
+    if written != len(time_s):
+        raise RecordingError(f"camera {camera}: {source.path} gave {written} of {len(time_s)} frames. Restore it.")
+    return _finished(target, camera, pixels, time_s)
+
+
+def _lossless_stream(output: Any, frame: Any) -> Any:
+    """A stream that keeps a frame's samples: H.264 without quantisation for YUV, PNG for gray and RGB."""
+    name = str(frame.format.name)
+    kept = {"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p"}
+    if name in kept:
+        stream = output.add_stream("libx264", rate=30, options={"qp": "0", "preset": "veryfast"})
+        stream.pix_fmt = name
+    elif name.startswith("gb"):
+        stream = output.add_stream("libx264rgb", rate=30, options={"qp": "0", "preset": "veryfast"})
+        stream.pix_fmt = "rgb24"
+    else:
+        stream = output.add_stream("png", rate=30)
+        stream.pix_fmt = {"gray16le": "gray16be", "yuv420p10le": "rgb48be"}.get(name, name)
+    stream.width, stream.height = frame.width, frame.height
+    stream.time_base = stream.codec_context.time_base = Fraction(1, TICKS)
+    stream.codec_context.color_range = frame.color_range
+    stream.codec_context.colorspace = frame.colorspace
+    return stream
 
 
 def write_pictures(

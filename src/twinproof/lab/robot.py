@@ -1,0 +1,234 @@
+"""The robot interface that policies are deployed through, and the lab's robot behind it.
+
+A real robot's driver implements the same small protocol; docs/robot_interface.md shows one in forty lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from twinproof.lab.benches import bench as bench_named
+from twinproof.lab.cameras import Film
+from twinproof.lab.effects import chosen
+from twinproof.lab.models.room import Look
+from twinproof.lab.models.things import OBJECT
+from twinproof.lab.population import instance
+from twinproof.lab.push import put_object
+from twinproof.lab.reality import Reality
+from twinproof.nouns.errors import RobotError
+from twinproof.nouns.randomness import stream
+from twinproof.nouns.trace import Event
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A camera's newest picture with the stamp of its own clock."""
+
+    stamp_s: float
+    rgb: np.ndarray
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a robot reports at one tick. Arrays are in the order of `joints`."""
+
+    stamp_s: float
+    position: np.ndarray
+    velocity: np.ndarray
+    torque: np.ndarray
+    images: Mapping[str, Picture] = field(default_factory=dict)
+    stopped: bool = False  # the watchdog has taken over; commands are refused until a reset
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a robot may be told. Beyond it a command is clipped and counted, or refused and counted."""
+
+    low: np.ndarray
+    high: np.ndarray
+    speed: np.ndarray  # largest change of a command in a second
+    beyond: Literal["clip", "refuse"] = "clip"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The condition a trial begins from. Without `at_m` the object lies where the seed puts it."""
+
+    object: str = ""
+    session: str = "day_0"
+    seed: int = 0
+    at_m: tuple[float, float] | None = None
+    yaw_rad: float = 0.0
+
+
+class Robot(Protocol):
+    """Anything that senses and obeys at a fixed rate.
+
+    `reset` brings it to its start, `observe` waits for the next tick and reports, `act` sets the target until the next
+    one. Without `act` for `watchdog` ticks in a row the robot holds still and stops. `counts` tells how often a limit
+    was met.
+    """
+
+    joints: tuple[str, ...]
+    rate_hz: float
+    limits: Limits
+    watchdog: int
+    counts: Counter[str]
+
+    def reset(self, condition: Start) -> Observation: ...
+
+    def observe(self) -> Observation: ...
+
+    def act(self, command: np.ndarray) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class LabRobot:
+    """A bench's hidden reality behind the interface. Time is simulated: it passes in `observe`."""
+
+    def __init__(
+        self,
+        bench: str,
+        plant: int,
+        *,
+        effects: str = "all",
+        cameras: tuple[str, ...] = (),
+        size: tuple[int, int] = (160, 120),
+        limits: Limits | None = None,
+        watchdog: int = 5,
+    ) -> None:
+        self.bench = bench_named(bench)
+        self.plant = self.bench.plant(plant)
+        self.joints, self.rate_hz = self.bench.joints, float(self.bench.rate_hz)
+        self.watchdog, self.counts = watchdog, Counter[str]()
+        self.effects, self.size = chosen(effects), size
+        known = {camera.name: camera for camera in self.plant.cameras}
+        for name in cameras:
+            if name not in known:
+                raise RobotError(f"bench {bench!r} has no camera {name!r}. It has {', '.join(known) or 'none'}.")
+        self.cameras = tuple(known[name] for name in cameras)
+        self._reality: Reality | None = None
+        self._closed = False
+        self.limits = limits or default_limits(bench)
+
+    def reset(self, condition: Start) -> Observation:
+        """Home pose, the object where the condition says, and the first observation."""
+        if self._closed:
+            raise RobotError("the robot is closed. Construct a new one.")
+        thing = instance(condition.object or f"{self.bench.families[0]}_00") if self.bench.families else None
+        reality = Reality(self.bench, self.plant, thing, Look.of(self.plant.seed, condition.session), self.effects)
+        path = ("lab", self.bench.name, "deploy")
+        scene = stream(condition.seed, *path, "scene")
+        reality.reset(stream(condition.seed, *path, "sensors"), scene)
+        if condition.at_m is not None and thing is not None and reality.world.has("body", OBJECT):
+            put_object(reality.world, thing, condition.at_m, condition.yaw_rad)
+            reality.settle()
+        self._films = {
+            camera.name: Film(reality, camera, self.size, (*path, condition.session), condition.seed)
+            for camera in self.cameras
+        }
+        self._reality, self._silent, self._stopped, self._first, self._ticks = reality, 0, False, True, 0
+        self._last = reality.held.copy()
+        self.counts.clear()
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """Waits for the next tick (the first after a reset is at once) and reports what the sensors say."""
+        reality = self._running()
+        if not self._first:
+            self._silent += 1
+            if self._silent > self.watchdog and not self._stopped:
+                self._stop(reality)
+            reality.advance(round(1 / (self.rate_hz * reality.dt)))
+            self._ticks += 1
+        self._first = False
+        position, velocity, torque = reality.sensed
+        return Observation(reality.time_s, position, velocity, torque, self._pictures(reality), self._stopped)
+
+    def act(self, command: np.ndarray) -> None:
+        """Sets the target of all joints until the next call: encoder angles, metres for grippers, or torques."""
+        reality = self._running()
+        if self._stopped:
+            self.counts["refused: stopped"] += 1
+            raise RobotError(f"the robot stopped after {self.watchdog} ticks without a command. Reset it.")
+        wanted = np.asarray(command, dtype=np.float64)
+        if wanted.shape != (len(self.joints),) or not np.isfinite(wanted).all():
+            self.counts["refused: not a command"] += 1
+            raise RobotError(
+                f"a command of shape {wanted.shape} with {int((~np.isfinite(wanted)).sum())} non-finite values; "
+                f"needed are {len(self.joints)} numbers, for {', '.join(self.joints)}."
+            )
+        target = self._limited(wanted)
+        self._silent = 0
+        self._last = target
+        reality.command(target)
+
+    def close(self) -> None:
+        """Ends the session; the robot refuses everything from now on."""
+        self._closed, self._reality = True, None
+
+    def succeeded(self, behaviour: str, goal_m: np.ndarray | None = None) -> bool:
+        """The referee's word on the trial so far; a person gives it at a real robot."""
+        return self.bench.succeeded(behaviour, self._running().log.snaps, goal_m)
+
+    def events(self) -> tuple[Event, ...]:
+        """What the referee saw happen."""
+        return self.bench.events(self._running().log.snaps)
+
+    def _running(self) -> Reality:
+        if self._reality is None:
+            cure = "Construct a new one." if self._closed else "Call reset first."
+            raise RobotError(f"the robot is {'closed' if self._closed else 'not at its start'}. {cure}")
+        return self._reality
+
+    def _stop(self, reality: Reality) -> None:
+        """Holds where it is: the newest measured position, or no torque."""
+        self._stopped = True
+        self.counts["watchdog"] += 1
+        position = reality.sensed[0]
+        reality.command(np.zeros_like(position) if self.bench.torque_driven else position)
+
+    def _limited(self, wanted: np.ndarray) -> np.ndarray:
+        step = self.limits.speed / self.rate_hz
+        target = np.clip(wanted, self.limits.low, self.limits.high)
+        slower: np.ndarray = np.clip(target, self._last - step, self._last + step)
+        for name, met in (("joint limit", target != wanted), ("speed limit", np.abs(slower - target) > 1e-12)):
+            if not met.any():
+                continue
+            self.counts[name] += 1
+            if self.limits.beyond == "refuse":
+                which = int(np.argmax(met))
+                raise RobotError(
+                    f"the command {wanted[which]:.4g} for {self.joints[which]!r} is beyond its {name}: "
+                    f"{self.limits.low[which]:.4g} to {self.limits.high[which]:.4g}, at most {step[which]:.4g} a tick "
+                    f"from {self._last[which]:.4g}. The last target holds."
+                )
+        return slower
+
+    def _pictures(self, reality: Reality) -> dict[str, Picture]:
+        pictures = {}
+        for camera in self.cameras:
+            taken = max(0.0, reality.time_s - 0.03)  # a picture takes a while to arrive
+            rgb = self._films[camera.name].picture(taken, self._ticks)
+            pictures[camera.name] = Picture(taken - camera.clock_offset_s, rgb)
+        return pictures
+
+
+def default_limits(bench: str) -> Limits:
+    """The nominal robot's ranges; 2.5 rad/s and 0.3 m/s for servos, no speed limit for torques."""
+    from twinproof.sim.world import World, compile_text
+
+    named = bench_named(bench)
+    world = World(compile_text(named.robot_text()))
+    if named.torque_driven:
+        span = world.model.actuator_ctrlrange
+        return Limits(span[:, 0].copy(), span[:, 1].copy(), np.full(len(span), np.inf))
+    low, high = np.array([world.joint_range(name) for name in named.joints]).T
+    speed = np.array([0.3 if name in named.grippers else 2.5 for name in named.joints])
+    return Limits(low, high, speed)

@@ -1,0 +1,198 @@
+"""Recorded commands sent to many worlds at once: Thetas × windows in, what each would have done out.
+
+thetas (P) × windows (W) ──rows──> one Batch of P·W simulations ──> outputs (P, W, samples, …)
+
+state      0 ── s physics steps ── 1 ── … ── 2      s = `substeps`, command i holds from sample i to i+1
+outputs                            1         2      outputs describe the samples after each command
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import mujoco
+import numpy as np
+from mujoco.batch import DATA_FIELDS
+
+from twinproof.nouns.errors import SimError
+from twinproof.nouns.theta import Theta
+from twinproof.sim.divergence import Divergence, Limits, explain, quiet
+from twinproof.sim.history import delays_sensors, write_past, write_sensed
+from twinproof.sim.parameters.base import nearest
+from twinproof.sim.passage import as_measured, from_encoders, through_control
+from twinproof.sim.population import Population, control_names, unpokable
+from twinproof.sim.recorder import Recorder
+from twinproof.sim.windows import Commands, Held, Start
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from twinproof.sim.scene import Scene
+
+MEASURED = "measured"
+_KEPT = 8  # populations of different sizes that are kept between calls
+
+
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """What happened. Samples from the divergence on are NaN, and `diverged_at` (P, W) names the first; -1 is none."""
+
+    outputs: Mapping[str, np.ndarray]
+    diverged_at: Int[np.ndarray, "thetas windows"]
+    explain: Callable[[int, int], Divergence | None] = field(repr=False)
+
+    def __getitem__(self, name: str) -> Float[np.ndarray, "thetas windows samples *rest"]:
+        return self.outputs[name]
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Which rows diverged."""
+        return self.diverged_at >= 0
+
+    def why(self, theta: int, window: int) -> Divergence | None:
+        """The physics step, time and likely cause of a row's divergence; None where it did not diverge."""
+        return self.explain(theta, window) if self.diverged_at[theta, window] >= 0 else None
+
+
+class Rollouts:
+    """Rolls out commands of one scene. It keeps its simulations between calls: identification asks thousands of times.
+
+    outputs    names of MjData fields: qpos, qvel, sensordata, xpos, … all at the samples; what depends on forces
+               (accelerometers, contact) uses the command that follows the sample. "measured" is sensordata with the
+               Theta's biases and joint offsets, without noise
+    substeps   physics steps for one control sample
+    seed       of the jitter of commands, where a Theta has one
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        outputs: Sequence[str] = ("qpos", "qvel"),
+        substeps: int = 1,
+        limits: Limits | None = None,
+        nthread: int = 0,
+        seed: int = 0,
+    ) -> None:
+        for name in outputs:
+            if name not in DATA_FIELDS and name != MEASURED:
+                raise SimError(f"{name!r} is nothing that MuJoCo computes. {nearest(name, (*DATA_FIELDS, MEASURED))}")
+        if substeps < 1:
+            raise SimError(f"a control sample takes {substeps} physics steps. Give one or more.")
+        self.scene = scene
+        self.model: Any = scene.nominal()
+        self.outputs = tuple(outputs)
+        self.substeps = substeps
+        self.limits = limits or Limits()
+        self._nthread, self._seed = nthread, seed
+        self._kept: dict[tuple[int, bool], Population] = {}
+        self._applied: dict[tuple[int, bool], tuple[tuple[Theta, ...], bytes] | None] = {}
+
+    @property
+    def sample_s(self) -> float:
+        """Seconds between control samples."""
+        return float(self.substeps * self.model.opt.timestep)
+
+    def roll(self, thetas: Sequence[Theta], start: Start, controls: np.ndarray | Held, samples: int = 0) -> Rolled:
+        """Every window under every Theta.
+
+        `controls` are (W, T, nu), (P, W, T, nu), or `Held` on their own clock, which needs the number of `samples`.
+        """
+        count = len(thetas)
+        commands = self._commands(controls, samples, count)
+        windows = len(commands.row) // count
+        which = np.repeat(np.arange(count), windows)
+        rolled = self.roll_rows(thetas, which, start.rows(count, windows), commands)
+        outputs = {name: value.reshape(count, windows, *value.shape[1:]) for name, value in rolled.outputs.items()}
+        return Rolled(
+            MappingProxyType(outputs),
+            rolled.diverged_at.reshape(count, windows),
+            lambda p, w: rolled.explain(0, p * windows + w),
+        )
+
+    def roll_rows(self, thetas: Sequence[Theta], which: np.ndarray, start: Start, commands: Commands) -> Rolled:
+        """Rows, each with Theta number `which` (R,), its start and its commands; the outputs are (R, samples, …)."""
+        start.check(self.model)
+        commands.check(control_names(self.model))
+        start = from_encoders(self.model, thetas, which, start)
+        start, commands = through_control(self.model, thetas, which, start, commands, self.sample_s, self._seed)
+        population = self._population(thetas, which)
+        begun = _begin(population, start, commands)
+        outputs, diverged_at = self._run(population, commands)
+        if MEASURED in self.outputs:
+            outputs[MEASURED] = as_measured(self.model, thetas, which, outputs["sensordata"])
+            outputs = {name: outputs[name] for name in self.outputs}
+
+        def why(_: int, row: int) -> Divergence | None:
+            single = Population(self.scene, 1, 1, compiled=population.compiled)
+            single.apply([thetas[int(which[row])]])
+            sent = commands.between(np.array([row]), 0, commands.step.shape[-1])[0]
+            return explain(single.model(0), begun[row], sent, self.limits)
+
+        return Rolled(MappingProxyType(outputs), diverged_at, why)
+
+    def _commands(self, controls: np.ndarray | Held, samples: int, thetas: int) -> Commands:
+        if isinstance(controls, Held):
+            if samples < 1:
+                raise SimError("held commands have a clock but no end: say how many control samples to roll out.")
+            step = controls.steps(np.arange(samples * self.substeps) * self.model.opt.timestep)
+            value = np.asarray(controls.value, dtype=np.float64)
+            value = value if value.ndim == 3 else value[np.newaxis]
+        else:
+            value = np.asarray(controls, dtype=np.float64)
+            if value.ndim not in (3, 4) or (value.ndim == 4 and len(value) != thetas) or not value.shape[-2]:
+                raise SimError(
+                    f"controls have the shape {value.shape}; needed are (windows, samples, {self.model.nu}), or the "
+                    f"same with {thetas} Thetas in front."
+                )
+            step = np.repeat(np.arange(value.shape[-2]), self.substeps)
+        if value.ndim == 4:
+            value = value.reshape(-1, *value.shape[2:])
+            return Commands(value, np.arange(len(value)), step)
+        return Commands(value, np.tile(np.arange(len(value)), thetas), step)
+
+    def _population(self, thetas: Sequence[Theta], which: np.ndarray) -> Population:
+        """The kept simulations of this number, with these Thetas; poking is skipped where they have them already."""
+        key = (len(which), bool(unpokable(self.model, thetas)))
+        if key not in self._kept:
+            if len(self._kept) >= _KEPT:
+                oldest = next(iter(self._kept))
+                del self._kept[oldest], self._applied[oldest]
+            self._kept[key] = Population(self.scene, len(which), self._nthread, compiled=key[1])
+            self._applied[key] = None
+        asked = (tuple(thetas), which.tobytes())
+        if self._applied[key] != asked:
+            self._kept[key].apply(thetas, which=which)
+            self._applied[key] = asked
+        return self._kept[key]
+
+    def _run(self, population: Population, commands: Commands) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        samples = commands.step.shape[-1] // self.substeps
+        recorded = tuple(dict.fromkeys("sensordata" if name == MEASURED else name for name in self.outputs))
+        recorder = Recorder(population, recorded, samples, self.substeps, self.limits)
+        with quiet():
+            for begin, end in recorder.chunks():
+                live = np.flatnonzero(recorder.diverged_at < 0)
+                if not live.size:
+                    break
+                recorder.advance(live, commands.between(live, begin, end), begin)
+        return recorder.finish(), recorder.diverged_at
+
+
+def _begin(population: Population, start: Start, commands: Commands) -> np.ndarray:
+    """Sets the rows to their starts, with the past that delayed actuators and sensors need; returns the states."""
+    batch, model = population.batch, population.nominal
+    batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+    batch.bind("qpos")[...], batch.bind("qvel")[...] = start.qpos, start.qvel
+    if start.act is not None:
+        batch.bind("act")[...] = start.act
+    first = commands.between(np.arange(batch.nsim), 0, 1)
+    batch.bind("ctrl")[...] = first[:, 0]
+    history = batch.bind("history")
+    write_past(model, history, first if start.past is None else start.past)
+    if delays_sensors(model):
+        write_sensed(model, history, population.sensed_now(None))
+    begun: np.ndarray = batch.state.copy()
+    return begun

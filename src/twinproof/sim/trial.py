@@ -1,0 +1,60 @@
+"""Runs in a process of its own: compiles a foreign model under limits, steps it, and tells what happened in one line.
+
+{"xml": …, "root": …, "memory": bytes, "cpu": seconds} on stdin -> {"bodies": […], "joints": […]} or {"error": …}
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import mujoco
+
+from twinproof.nouns.errors import SimError
+from twinproof.sim.parameters.base import names
+from twinproof.sim.scene import Scene
+
+
+def main() -> None:
+    """Reads one order and answers it."""
+    order = json.loads(sys.stdin.read())
+    limit(order["memory"], order["cpu"])
+    answer: dict[str, Any]
+    try:
+        answer = tried(order["xml"], Path(order["root"]))
+    except SimError as problem:
+        answer = {"error": str(problem)}
+    except (mujoco.FatalError, mujoco.UnexpectedError, RuntimeError) as problem:  # C++ exceptions arrive as the last
+        answer = {"error": f"MuJoCo gives up on it ({problem}). Look for absurd sizes."}
+    except MemoryError:
+        answer = {"error": f"it needs more than {order['memory'] >> 20} MB of memory. Simplify it."}
+    sys.stdout.write("\n" + json.dumps(answer) + "\n")
+
+
+def limit(memory: int, cpu_s: int) -> None:
+    """From here on the process may use this much more memory and time, write no files, and leave no core."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    for kind, most in (
+        (resource.RLIMIT_AS, used + memory),
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_FSIZE, 1 << 20),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(kind)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (most, hard))
+
+
+def tried(xml: str, root: Path) -> dict[str, list[str]]:
+    """Names of the bodies and joints of a model that compiles, allocates and steps."""
+    model = Scene(xml, root).nominal()
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data)
+    return {"bodies": list(names(model, "body")), "joints": list(names(model, "joint"))}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The two kernels that worlds on a GPU add to mujoco_warp's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+# No annotation below is a string at run time: warp reads them when it builds a kernel.
+Row = wp.array(dtype=wp.float32)
+Table = wp.array2d(dtype=wp.float32)
+Count = wp.array(dtype=wp.int32)
+
+
+def _guard(
+    allowed: Any,
+    ctrl: Any,
+    nstep: int,
+    time_before: Any,
+    qpos_before: Any,
+    qvel_before: Any,
+    act_before: Any,
+    history_before: Any,
+    warm_before: Any,
+    time: Any,
+    qpos: Any,
+    qvel: Any,
+    act: Any,
+    history: Any,
+    warm: Any,
+    flag: Any,
+    age: Any,
+) -> None:
+    """Flags a world that left its limits (2) or was sent a control that is no number (1), and puts its state back."""
+    world = wp.tid()
+    bad = int(0)  # noqa: UP018, RUF046: a variable to warp, not a constant
+    nq = qpos.shape[1]
+    for i in range(nq):
+        if not (wp.abs(qpos[world, i]) <= allowed[i]):
+            bad = 2
+    for i in range(qvel.shape[1]):
+        if not (wp.abs(qvel[world, i]) <= allowed[nq + i]):
+            bad = 2
+    for i in range(ctrl.shape[1]):
+        if not wp.isfinite(ctrl[world, i]):
+            bad = 1
+    if flag[world] == 0 and bad != 0:
+        flag[world] = bad + 16 * nstep
+    if flag[world] == 0:
+        age[world] = age[world] + nstep
+        return
+    time[world] = time_before[world]
+    for i in range(nq):
+        qpos[world, i] = qpos_before[world, i]
+    for i in range(qvel.shape[1]):
+        qvel[world, i] = qvel_before[world, i]
+        warm[world, i] = warm_before[world, i]
+    for i in range(act.shape[1]):
+        act[world, i] = act_before[world, i]
+    for i in range(history.shape[1]):
+        history[world, i] = history_before[world, i]
+
+
+def _keep_columns(columns: Any, source: Any, keep: int, target: Any) -> None:
+    """Sets some columns of `target` to those of `source`, or to zero."""
+    world, k = wp.tid()
+    column = columns[k]
+    if keep != 0:
+        target[world, column] = source[world, column]
+    else:
+        target[world, column] = 0.0
+
+
+def _kernel(function: Any, **types: Any) -> Any:
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    function.__annotations__ = {name: types.get(name, Table) for name in names}
+    return wp.kernel(function, enable_backward=False)
+
+
+guard = _kernel(_guard, allowed=Row, nstep=int, time_before=Row, time=Row, flag=Count, age=Count)
+keep_columns = _kernel(_keep_columns, columns=Count, keep=int)
