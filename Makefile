@@ -1,4 +1,4 @@
-# make demo   the loop, as far as it exists, on the embedded practice recording
+# make demo   the loop, as far as it exists, on the embedded lab
 # make test   static checks and the ordinary tests; what CI runs
 # Both create .venv and install what they need, once. Nothing is asked of the machine but Python 3.11+, pip and make.
 PYTHON ?= python3
@@ -11,11 +11,11 @@ WORKERS ?= 2
 
 .PHONY: demo test check slow bench constraints clean
 
-# ingest -> split -> inspect on a recording that the tests' generator makes.
+# The lab plays the real robot -> ingest -> inspect -> split -> audit.
 demo: $(STAMP)
 	rm -rf demo
-	$(BIN)/python -m tests.generator demo/dataset
-	$(BIN)/twinproof ingest demo/dataset --rig demo/rig.toml --out demo/recording
+	$(BIN)/twinproof lab record push --episodes 12 --seed 0 --out demo/lab --truth demo/truth.json
+	$(BIN)/twinproof ingest demo/lab/dataset --rig demo/lab/rig.toml --out demo/recording
 	$(BIN)/twinproof inspect demo/recording --png demo/timeline.png
 	$(BIN)/twinproof split demo/recording --group-by object,session --out demo/split
 	$(BIN)/twinproof audit demo/split

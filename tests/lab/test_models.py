@@ -15,6 +15,7 @@ from twinproof.lab.models.room import NOMINAL_LOOK
 from twinproof.lab.models.text import Values, camera_text, quaternion, rotation, rotation_vector
 from twinproof.lab.population import FAMILIES, instance, mean_instance, measured, population
 from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
 from twinproof.sim.instantiate import instantiate
 from twinproof.sim.scene import Scene
@@ -108,7 +109,8 @@ def test_a_robot_alone_compiles_without_any_file():
         assert world.model.nsensor == 3 * len(made.joints)
 
 
-def test_rotations_there_and_back_are_the_same(rng=np.random.default_rng(0)):
+def test_rotations_there_and_back_are_the_same():
+    rng = stream(0, "rotations")
     for _ in range(50):
         vector = rng.normal(size=3)
         vector *= rng.uniform(0, 3.1) / np.linalg.norm(vector)

@@ -8,7 +8,7 @@ import pytest
 from twinproof.nouns.errors import SimError
 from twinproof.sim.world import World, compile_text
 
-BALL = """<mujoco><option timestep="0.002"/><worldbody>
+BALL = """<mujoco><compiler angle="radian"/><option timestep="0.002"/><worldbody>
   <geom name="floor" type="plane" size="1 1 .1"/>
   <camera name="eye" pos="0 -1 0.5" xyaxes="1 0 0 0 0 1"/>
   <body name="ball" pos="0 0 1"><freejoint name="ball"/><geom name="ball" size="0.1" mass="0.5"/></body>
@@ -78,7 +78,8 @@ def test_what_a_world_cannot_do_is_said(world, ask, match):
         ask(world)
 
 
-def test_a_world_that_explodes_says_when_and_where(world):
+def test_a_world_that_explodes_says_when_and_where(world, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its own log into the working folder
     world.qvel[:] = 1e12
     with pytest.raises(SimError, match=r"the world diverged before 0\.0\d+ s"):
         world.step(5)

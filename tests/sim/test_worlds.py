@@ -42,6 +42,17 @@ def test_views_are_live_and_describe_the_state_after_the_step() -> None:
     assert worlds.qpos[1, 4] == pytest.approx(0.5, abs=1e-3)
 
 
+def test_sensors_may_lag_a_step_and_the_motion_is_the_same() -> None:
+    now, behind = Worlds(scene(), 2), Worlds(scene(), 2, current=False)
+    for each in (now, behind):
+        each.step(np.full((2, 2), 0.3), 6)
+    before = now.sensordata.copy()
+    for each in (now, behind):
+        each.step(np.full((2, 2), 0.3))
+    np.testing.assert_array_equal(behind.qpos, now.qpos)
+    np.testing.assert_array_equal(behind.sensordata, before)
+
+
 def test_a_view_asked_for_late_is_not_zero_and_changes_nothing() -> None:
     asked, plain = Worlds(scene(), 2), Worlds(scene(), 2)
     for worlds in (asked, plain):

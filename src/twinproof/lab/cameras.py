@@ -19,8 +19,7 @@ from twinproof.sim.render_camera import Lens, Named
 from twinproof.sim.render_rays import Rays
 from twinproof.sim.world import World
 
-BANDS = 3  # of a rolling exposure
-STILL = 2e-4  # rad or m: what moves less during the readout is drawn at once
+BAND_RAD, BANDS = 0.006, 8  # a rolling exposure is drawn in bands, one for so much motion (rad or m), at most so many
 DROP, BURST_PER_S, LATE = 0.01, 0.15, 0.02
 SHADING, WARMTH = 0.22, 0.05
 
@@ -92,11 +91,10 @@ class Film:
         return float(np.exp(np.interp(time_s, np.arange(len(self.knots)), self.knots)))
 
     def _rolled(self, true_s: float) -> np.ndarray:
-        first, last = self._state(true_s), self._state(true_s + self.camera.readout_s)
-        if np.abs(last - first).max() < STILL:
-            return self._rendered(true_s + self.camera.readout_s / 2, 0, self.size[1])
-        edges = np.linspace(0, self.size[1], BANDS + 1).astype(int)
-        times = true_s + fx.row_times(self.camera.readout_s, BANDS)
+        moved = np.abs(self._state(true_s + self.camera.readout_s) - self._state(true_s)).max()
+        bands = int(np.clip(np.ceil(moved / BAND_RAD), 1, BANDS))
+        edges = np.linspace(0, self.size[1], bands + 1).astype(int)
+        times = true_s + fx.row_times(self.camera.readout_s, bands)
         return np.concatenate(
             [self._rendered(float(t), a, b) for t, a, b in zip(times, edges[:-1], edges[1:], strict=True)]
         )

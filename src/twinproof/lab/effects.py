@@ -80,14 +80,14 @@ class GripperCompliance:
 
     stiffness: float = 6000.0  # N/m
 
-    def lost(self, force_n: np.ndarray, gain: np.ndarray) -> np.ndarray:
-        """The part of the servo's force that the give of the rack takes away (motor and spring in series)."""
-        lost: np.ndarray = -force_n * gain / (gain + self.stiffness)
-        return lost
+    def felt(self, force_n: np.ndarray, gain: np.ndarray) -> np.ndarray:
+        """What is left of a stiff servo's force when a spring lies between motor and finger."""
+        left: np.ndarray = force_n * self.stiffness / (gain + self.stiffness)
+        return left
 
-    def reading(self, force_n: np.ndarray) -> np.ndarray:
+    def reading(self, felt_n: np.ndarray) -> np.ndarray:
         """How far the motor's encoder is ahead of the finger."""
-        return force_n / self.stiffness
+        return felt_n / self.stiffness
 
 
 def draw_cable(plant: int, bench: str, joints: np.ndarray, home: np.ndarray, limits_nm: np.ndarray) -> CableDrag:

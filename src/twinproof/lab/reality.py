@@ -174,7 +174,8 @@ class Reality:
         if self.ripple is not None:
             torque[self.ripple.joints] += self.ripple.torque(q[self.ripple.joints])
         if self.soft is not None:
-            torque[self._slides] += self.soft.lost(world.data.actuator_force[self._slides], self.gain[self._slides])
+            stiff = world.data.actuator_force[self._slides]
+            torque[self._slides] += self.soft.felt(stiff, self.gain[self._slides]) - stiff
         world.data.qfrc_applied[self._v] = torque
 
     def _note(self, sense: bool = True) -> None:
@@ -194,6 +195,7 @@ class Reality:
         if self.ripple is not None:
             reading[self.ripple.joints] += self.ripple.reading(q[self.ripple.joints])
         if self.soft is not None:
+            force[self._slides] = self.soft.felt(force[self._slides], self.gain[self._slides])
             reading[self._slides] += self.soft.reading(force[self._slides])
         noise = self.noise * self.rng.normal(size=(3, len(q)))
         step = np.where(self.quantum > 0, self.quantum, 1.0)

@@ -55,6 +55,8 @@ class DeviceFields:
         self.device = wp.to_torch(model.qpos0).device
         self.wide: dict[str, torch.Tensor] = {}
         self.bank: dict[str, torch.Tensor] = {}
+        self._banked: list[Theta] = []
+        self._number = torch.full((count,), -1, dtype=torch.long, device=self.device)  # of the bank's row, where drawn
 
     def write(self, rows: dict[str, np.ndarray], worlds: np.ndarray | None) -> None:
         """Gives some worlds (all where None) these rows; what they do not name becomes nominal there."""
@@ -63,18 +65,27 @@ class DeviceFields:
         for name, wide in self.wide.items():
             where: Any = slice(None) if worlds is None else torch.as_tensor(worlds, device=wide.device)
             wide[where] = self._like(wide, self._values(name, rows, count))
+        self._number[slice(None) if worlds is None else torch.as_tensor(worlds, device=self.device)] = -1
 
-    def fill_bank(self, rows: dict[str, np.ndarray], count: int) -> None:
-        """Keeps rows on the device for `draw`."""
+    def fill_bank(self, rows: dict[str, np.ndarray], thetas: Sequence[Theta]) -> None:
+        """Keeps the rows of these Thetas on the device for `draw`."""
         self._widen(rows)
+        count, self._banked = len(thetas), list(thetas)
         self.bank = {name: self._like(wide, self._values(name, rows, count)) for name, wide in self.wide.items()}
 
     def draw(self, mask: torch.Tensor, numbers: torch.Tensor) -> None:
         """Gives every world of the mask the bank's row of its number."""
         if not self.bank:
             raise SimError("the bank is empty. Fill it with the Thetas to draw from before a reset draws from it.")
+        numbers = numbers.to(self.device).long()
         for name, rows in self.bank.items():
-            put(self.wide[name], mask, rows[numbers.to(rows.device).long()])
+            put(self.wide[name], mask, rows[numbers])
+        put(self._number, mask, numbers)
+
+    def drawn(self, world: int) -> Theta | None:
+        """The Theta that a world drew from the bank, if it did. Waits for the device."""
+        number = int(self._number[world])
+        return self._banked[number] if number >= 0 else None
 
     def _values(self, name: str, rows: dict[str, np.ndarray], count: int) -> np.ndarray:
         return rows[name] if name in rows else np.repeat(self._nominal(name)[None], count, axis=0)

@@ -36,7 +36,11 @@ _NOTHING = mujoco.mjtStage.mjSTAGE_NONE.value
 
 class Worlds:
     """Worlds on the CPU. A world that diverges is flagged, explained by `why`, and stays at its last good state; the
-    others go on exactly as they would have without it."""
+    others go on exactly as they would have without it.
+
+    Without `current`, poses and sensors are left as MuJoCo leaves them, one physics step behind the state: half a
+    physics step cheaper at every call, and the same motion.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Worlds:
         *,
         touch: Sequence[tuple[str, str]] = (),
         substeps: int = 1,
+        current: bool = True,
         limits: Limits | None = None,
         nthread: int = 0,
         seed: int = 0,
@@ -62,6 +67,7 @@ class Worlds:
         self._names = control_names(self.model)
         self._touch = TouchSensors(self.model, touch)
         self.substeps, self._seed = substeps, seed
+        self._stage = _VELOCITY if current else _NOTHING
         self._control: ControlChannel | None = None
         self._sensors: SensorChannel | None = None
         self._bind()
@@ -166,7 +172,7 @@ class Worlds:
         failed: np.ndarray | None = None
         with quiet():
             try:
-                self._batch.step(self._live, nstep, _VELOCITY)
+                self._batch.step(self._live, nstep, self._stage)
             except SimulationError as problem:
                 failed = problem.ids
         self._age += nstep if self._live is None else nstep * ~self._diverged

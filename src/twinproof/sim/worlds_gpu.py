@@ -28,7 +28,7 @@ from twinproof.sim.parameters.base import nearest
 from twinproof.sim.population import Population, control_names
 from twinproof.sim.scene import Scene
 from twinproof.sim.touch import TouchSensors, with_touch
-from twinproof.sim.worlds_kernels import guard, keep_columns
+from twinproof.sim.worlds_kernels import INTEGRATE, check_supported, guard, keep_columns
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -66,7 +66,7 @@ class GpuWorlds:
             raise SimError("no worlds were asked for. Give their number, or a Theta for each.")
         self.scene, self.limits = with_touch(scene, touch), limits or Limits()
         self.host: Any = self.scene.nominal()
-        _check_supported(self.host)
+        check_supported(self.host)
         self.device = wp.get_device(device)
         with wp.ScopedDevice(self.device):
             self.model = mjw.put_model(self.host)
@@ -229,7 +229,7 @@ class GpuWorlds:
     def fill_bank(self, thetas: Sequence[Theta]) -> None:
         """Puts the fields of many Thetas on the device, so that a reset can give worlds new ones without the host."""
         rows = all_rows(self.scene, thetas)
-        self._fields.fill_bank(rows, len(thetas))
+        self._fields.fill_bank(rows, thetas)
         self._make_room(rows)
 
     def contacts(self) -> tuple[Bool[torch.Tensor, "N pairs"], Float[torch.Tensor, "N pairs"]]:
@@ -247,7 +247,7 @@ class GpuWorlds:
         if flag & 1:
             return Divergence(age, float(self.time[world]), "a control that it was sent is not a finite number")
         single = Population(self.scene, 1, 1)
-        single.apply([self.thetas[world]])
+        single.apply([self._fields.drawn(world) or self.thetas[world]])
         state = self._host_state(world)
         controls = np.repeat(self.ctrl[world].cpu().numpy().astype(np.float64)[None], nstep, axis=0)
         found = explain(single.model(0), state, controls, self.limits, age)
@@ -269,7 +269,7 @@ class GpuWorlds:
         if m.opt.run_rne_postconstraint or m.sensor_rne_postconstraint:
             mjw.rne_postconstraint(m, d)
         mjw.sensor_acc(m, d, skip_rne_postconstraint=True)
-        _INTEGRATE[m.opt.integrator](m, d)
+        INTEGRATE[m.opt.integrator](m, d)
         for _ in range(nstep - 1):
             mjw.step(m, d)
         state = [getattr(d, name) for name in SAVED]
@@ -391,19 +391,3 @@ class GpuWorlds:
         state = np.empty(mujoco.mj_stateSize(self.host, mujoco.mjtState.mjSTATE_INTEGRATION))
         mujoco.mj_getState(self.host, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
         return state
-
-
-_INTEGRATE: dict[int, Callable[[Any, Any], None]] = {
-    int(mjw.IntegratorType.EULER): mjw.euler,
-    int(mjw.IntegratorType.RK4): mjw.rungekutta4,
-    int(mjw.IntegratorType.IMPLICITFAST): mjw.implicit,
-    int(mjw.IntegratorType.IMPLICIT): mjw.implicit,
-}
-
-
-def _check_supported(host: Any) -> None:
-    if host.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP or int(host.opt.integrator) not in _INTEGRATE:
-        raise SimError(
-            "worlds on the GPU take the integrators Euler, RK4, implicit and implicitfast, without sleeping bodies. "
-            "Change the option in the scene, or use worlds on the CPU."
-        )

@@ -1,10 +1,15 @@
-"""The two kernels that worlds on a GPU add to mujoco_warp's."""
+"""What worlds on a GPU ask of mujoco_warp, and the two kernels that they add to its own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import mujoco
+import mujoco_warp as mjw
 import warp as wp
+
+from twinproof.nouns.errors import SimError
 
 # No annotation below is a string at run time: warp reads them when it builds a kernel.
 Row = wp.array(dtype=wp.float32)
@@ -33,7 +38,7 @@ def _guard(
 ) -> None:
     """Flags a world that left its limits (2) or was sent a control that is no number (1), and puts its state back."""
     world = wp.tid()
-    bad = int(0)  # noqa: UP018, RUF046: a variable to warp, not a constant
+    bad = int(0)  # noqa: UP018, RUF046  a variable to warp, where 0 alone is a constant
     nq = qpos.shape[1]
     for i in range(nq):
         if not (wp.abs(qpos[world, i]) <= allowed[i]):
@@ -79,3 +84,19 @@ def _kernel(function: Any, **types: Any) -> Any:
 
 guard = _kernel(_guard, allowed=Row, nstep=int, time_before=Row, time=Row, flag=Count, age=Count)
 keep_columns = _kernel(_keep_columns, columns=Count, keep=int)
+
+INTEGRATE: dict[int, Callable[[Any, Any], None]] = {
+    int(mjw.IntegratorType.EULER): mjw.euler,
+    int(mjw.IntegratorType.RK4): mjw.rungekutta4,
+    int(mjw.IntegratorType.IMPLICITFAST): mjw.implicit,
+    int(mjw.IntegratorType.IMPLICIT): mjw.implicit,
+}
+
+
+def check_supported(host: Any) -> None:
+    """The model's options are among those that this back end takes."""
+    if host.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP or int(host.opt.integrator) not in INTEGRATE:
+        raise SimError(
+            "worlds on the GPU take the integrators Euler, RK4, implicit and implicitfast, without sleeping bodies. "
+            "Change the option in the scene, or use worlds on the CPU."
+        )
