@@ -212,7 +212,8 @@ print("done", flush=True)
 
 def worker(root: Path, log: Path, count: int) -> subprocess.Popen[str]:
     script = root.parent / "worker.py"
-    script.write_text(textwrap.dedent(WORKER))
+    if not script.exists():  # a worker that is just starting may be reading it
+        script.write_text(textwrap.dedent(WORKER))
     return subprocess.Popen(
         [sys.executable, str(script), str(root), str(log), str(count)],
         stdin=subprocess.PIPE,
