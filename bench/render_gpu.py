@@ -68,12 +68,19 @@ def bare(worlds: Bare, size: int, what: tuple[str, ...]) -> Callable[[], None]:
         mjw.refit_bvh(worlds.model, worlds.data, context)
         mjw.render(worlds.model, worlds.data, context)
 
-    work()
     if not CUDA:
-        return work
-    with wp.ScopedCapture() as capture:
         work()
-    return lambda: wp.capture_launch(capture.graph)
+        return work
+    with wp.ScopedDevice(DEVICE):
+        work()
+        with wp.ScopedCapture(device=wp.get_device(DEVICE)) as capture:
+            work()
+
+    def launch(kept: Any = (context, worlds)) -> None:  # a graph does not keep its arrays alive
+        with wp.ScopedDevice(DEVICE):
+            wp.capture_launch(capture.graph)
+
+    return launch
 
 
 def timed(run: Callable[[], Any]) -> float:

@@ -68,16 +68,18 @@ def bare(count: int, per_world: bool) -> Callable[[torch.Tensor], None]:
         for _ in range(SUBSTEPS):
             mjw.step(model, data)
 
-    work()
     if DEVICE == "cpu":
-        return lambda control: (ctrl.copy_(control), work(), None)[2]
-    with wp.ScopedCapture() as capture:
         work()
-    stream = wp.stream_from_torch(torch.cuda.current_stream())
+        return lambda control: (ctrl.copy_(control), work(), None)[2]
+    with wp.ScopedDevice(DEVICE):
+        work()
+        with wp.ScopedCapture(device=wp.get_device(DEVICE)) as capture:
+            work()
 
-    def step(control: torch.Tensor) -> None:
-        ctrl.copy_(control)
-        wp.capture_launch(capture.graph, stream=stream)
+    def step(control: torch.Tensor, kept: Any = (model, data)) -> None:  # a graph does not keep its arrays alive
+        ctrl.copy_(control)  # on torch's default stream, which waits for warp's and is waited for
+        with wp.ScopedDevice(DEVICE):
+            wp.capture_launch(capture.graph)
 
     return step
 
