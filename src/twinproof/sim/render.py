@@ -8,6 +8,7 @@ with renderer.on(model) as studio:                        # for many pictures
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -49,14 +50,17 @@ class Studio(Protocol):
         """Every state through every camera: [state][camera]."""
 
 
-class Renderer(Protocol):
+class Renderer(ABC):
     """Whatever draws."""
 
+    @abstractmethod
     def on(self, model: MjModel) -> AbstractContextManager[Studio]:
         """For many calls: what is costly is made once. Poses, sizes, colours and lights are still read at each call."""
 
     def render(self, model: MjModel, state: MjData | np.ndarray, camera: View, what: Sequence[str] = CHANNELS) -> Image:
-        """One picture, from nothing."""
+        """One picture, from nothing. Making ready may cost more than drawing: for several use `on`."""
+        with self.on(model) as studio:
+            return studio.render(state, camera, what)
 
     def render_many(
         self,
@@ -65,7 +69,9 @@ class Renderer(Protocol):
         cameras: Sequence[View],
         what: Sequence[str] = CHANNELS,
     ) -> list[list[Image]]:
-        """Every state through every camera, from nothing."""
+        """Every state through every camera, from nothing: [state][camera]."""
+        with self.on(model) as studio:
+            return studio.render_many(states, cameras, what)
 
 
 class Choice(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinproof.nouns.errors import SimError
-from twinproof.sim.render import CHANNELS, Image, asked, posed
+from twinproof.sim.render import CHANNELS, Image, Renderer, asked, posed
 from twinproof.sim.render_camera import Camera, View
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _window(platform: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class GL:
+class GL(Renderer):
     """MuJoCo's classic renderer. Normals have 8 bits; a bent lens is refused, since OpenGL casts straight rays."""
 
     shadows: bool = True
@@ -109,22 +109,6 @@ class GL:
         """A context with the model's meshes and textures, which belongs to the calling thread."""
         with _canvas(model) as canvas:
             yield _Studio(self, model, canvas)
-
-    def render(self, model: MjModel, state: MjData | np.ndarray, camera: View, what: Sequence[str] = CHANNELS) -> Image:
-        """One picture. Making the context costs more than drawing: for several use `on`."""
-        with self.on(model) as studio:
-            return studio.render(state, camera, what)
-
-    def render_many(
-        self,
-        model: MjModel,
-        states: Sequence[MjData | np.ndarray],
-        cameras: Sequence[View],
-        what: Sequence[str] = CHANNELS,
-    ) -> list[list[Image]]:
-        """Every state through every camera, one after the other in one context."""
-        with self.on(model) as studio:
-            return studio.render_many(states, cameras, what)
 
 
 @dataclass(frozen=True)

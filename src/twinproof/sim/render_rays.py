@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinproof.nouns.errors import SimError
-from twinproof.sim.render import CHANNELS, Image, asked, posed
+from twinproof.sim.render import CHANNELS, Image, Renderer, asked, posed
 from twinproof.sim.render_camera import Camera, View, pixel_rays
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ GOLDEN = np.pi * (3 - np.sqrt(5))
 
 
 @dataclass(frozen=True)
-class Rays:
+class Rays(Renderer):
     """Analytic ray casting on the CPU. Depth, ids and normals are exact at pixel centres; colours are smoothed."""
 
     threads: int = 0  # 0: as many as this process may use
@@ -52,22 +52,6 @@ class Rays:
         usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         with ThreadPoolExecutor(self.threads or usable) as pool:
             yield _Studio(self, model, pool)
-
-    def render(self, model: MjModel, state: MjData | np.ndarray, camera: View, what: Sequence[str] = CHANNELS) -> Image:
-        """One picture."""
-        with self.on(model) as studio:
-            return studio.render(state, camera, what)
-
-    def render_many(
-        self,
-        model: MjModel,
-        states: Sequence[MjData | np.ndarray],
-        cameras: Sequence[View],
-        what: Sequence[str] = CHANNELS,
-    ) -> list[list[Image]]:
-        """Every state through every camera: [state][camera]."""
-        with self.on(model) as studio:
-            return studio.render_many(states, cameras, what)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ import warp as wp
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
-from twinproof.sim.fields_gpu import CONTROL, SENSOR, DeviceChannels, DeviceFields, all_rows, put
 from twinproof.sim.divergence import Divergence, Limits, explain
+from twinproof.sim.fields_gpu import CONTROL, SENSOR, DeviceChannels, DeviceFields, all_rows, put
 from twinproof.sim.history import delays_sensors
 from twinproof.sim.parameters.base import nearest
 from twinproof.sim.population import Population, control_names
