@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.files import new_folder, remove_tree
 from twinproof.nouns.hashing import Json
+from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Arm, Camera, Joint, Labels, Model, Rig, SignalRule
@@ -46,17 +47,6 @@ from twinproof.nouns.video import Video
 from twinproof.nouns.video_write import write_pictures
 
 START_NS = 1_772_438_400_000_000_000  # a Monday at eight
-
-
-class Progress(Protocol):
-    """Told about every episode that was played."""
-
-    def __call__(self, done: int, name: str) -> None:
-        """`done` episodes are recorded; the last was called `name`."""
-
-
-def quiet(done: int, name: str) -> None:
-    """No progress shown."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +117,7 @@ class _Session:
                 episode, shots = self._episode(played, work)
                 made.append(episode)
                 known.append(truths.episode_truth(self.bench, played, shots))
-                progress(done, episode.source)
+                progress(done, episode.source, len(self.takes))
             self._models(scratch)
             self._dataset(scratch, tuple(made))
             remove_tree(work)
