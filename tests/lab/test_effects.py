@@ -134,3 +134,4 @@ def test_effects_are_named_all_off_or_one_by_one():
     assert chosen("cable_drag, lens_shading") == {"cable_drag", "lens_shading"}
     with pytest.raises(ConfigError, match=r"no effect 'gremlins'. Use all, off, or some of cable_drag"):
         chosen("gremlins")
+    assert chosen("all", bench("pendulum")) == {"cable_drag", "gear_ripple", "table_flex"}

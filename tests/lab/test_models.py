@@ -123,6 +123,7 @@ def test_rotations_there_and_back_are_the_same():
     [
         (lambda: bench("kitchen"), "no bench 'kitchen'. Use one of pendulum, push, drawer, handover"),
         (lambda: population("spoon"), "no family 'spoon'"),
+        (lambda: instance("box_99"), "no object 'box_99': a family has 12. Use box_00 to box_11"),
         (lambda: instance("cube"), "no object 'cube'. Objects are called FAMILY_NUMBER"),
     ],
 )

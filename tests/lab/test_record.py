@@ -13,7 +13,7 @@ from twinproof.guard.make import Grouping, make
 from twinproof.ingest.inspect import inspect_episode
 from twinproof.ingest.read import ingest
 from twinproof.lab.benches import bench
-from twinproof.lab.record import Options, record
+from twinproof.lab.record import Options, _Session, record
 from twinproof.nouns.errors import ConfigError, StoreError
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import read_rig
@@ -206,12 +206,20 @@ def test_phases_keep_their_names_in_a_bag(pushes):
         ({"how": lambda: Options(behaviours=("dance",))}, "bench 'pendulum' has no behaviour 'dance'"),
         ({"how": lambda: Options(tracker="tag")}, "bench 'pendulum' has no object to track"),
         ({"how": lambda: Options(tracker="eyes")}, "no tracker 'eyes'"),
+        ({"seed": -1}, "seed -1 cannot be drawn from. Use 0 or more"),
+        ({"how": lambda: Options(plant=-2)}, "plant -2 cannot be drawn from"),
+        (
+            {"how": lambda: Options(effects="gripper_compliance")},
+            "bench 'pendulum' has no effect 'gripper_compliance'. Use all, off, or some of cable_drag, gear_ripple, t",
+        ),
         ({"how": lambda: Options(cameras=("roof",))}, "bench 'pendulum' has no camera 'roof'"),
     ],
 )
 def test_what_cannot_be_recorded_is_said_before_anything_moves(how, match, tmp_path):
     with pytest.raises(ConfigError, match=match):
-        record("pendulum", how.get("episodes", 1), 0, tmp_path / "lab", None, how.get("how", Options)())
+        record(
+            "pendulum", how.get("episodes", 1), how.get("seed", 0), tmp_path / "lab", None, how.get("how", Options)()
+        )
     assert not (tmp_path / "lab").exists()
 
 
@@ -222,3 +230,47 @@ def test_the_truth_goes_to_a_new_file_outside_the_recording(tmp_path):
     with pytest.raises(StoreError, match=r"truth.json exists. Nothing is overwritten"):
         record("pendulum", 1, 0, tmp_path / "lab", tmp_path / "truth.json")
     assert (tmp_path / "truth.json").read_text() == "kept"
+
+
+def test_the_truth_inside_the_recording_is_found_through_dots_and_links(tmp_path):
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "lab")
+    (tmp_path / "other").mkdir()
+    for place in (tmp_path / "link" / "t.json", tmp_path / "other" / ".." / "lab" / "t.json"):
+        with pytest.raises(StoreError, match="would lie inside the recording"):
+            record("pendulum", 1, 0, tmp_path / "lab", place)
+    with pytest.raises(StoreError, match="would lie below the truth"):
+        record("pendulum", 1, 0, tmp_path / "deep" / "lab", tmp_path / "deep")
+
+
+def test_a_truth_that_cannot_be_written_is_said_before_anything_moves(tmp_path):
+    def progress(*_: object) -> None:
+        raise AssertionError("an episode was played")
+
+    (tmp_path / "file").write_text("kept")
+    for place in (tmp_path / "file" / "t.json", Path("/proc/nowhere/t.json"), tmp_path / "new" / ("n" * 300)):
+        with pytest.raises(ConfigError, match="the truth cannot be written to"):
+            record("pendulum", 1, 0, tmp_path / "lab", place, progress=progress)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_recording_and_its_truth_are_both_kept_or_neither(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("twinproof.lab.truth.write_json", full)
+    with pytest.raises(StoreError, match="the truth could not be written"):
+        record("pendulum", 1, 0, tmp_path / "lab", tmp_path / "t.json")
+    monkeypatch.undo()
+    monkeypatch.setattr("twinproof.nouns.files.sync_tree", full)
+    with pytest.raises(StoreError, match="the disk is full"):
+        record("pendulum", 1, 0, tmp_path / "lab", tmp_path / "t.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_wrist_camera_there_is_no_scan():
+    for how in (Options(images=False), Options(cameras=("front",))):
+        assert "scan" not in {take.behaviour for take in _Session(bench("push"), 12, 0, how).takes}
+    assert "scan" in {take.behaviour for take in _Session(bench("push"), 12, 0, Options()).takes}
+    with pytest.raises(ConfigError, match="a scan carries the wrist camera, and it is not recorded"):
+        _Session(bench("push"), 1, 0, Options(images=False, behaviours=("scan",)))

@@ -60,7 +60,7 @@ def test_ticks_come_at_the_stated_rate_and_sensors_show_the_hidden_offsets():
     assert np.diff(times) == pytest.approx(1 / robot.rate_hz)
     home = np.array([lab().bench.home[name] for name in robot.joints])
     off = (first.position - home)[:6]
-    planted = [lab().plant.value(f"joint.{name}.offset") for name in robot.joints[:6]]
+    planted = [lab().bench.plant(0).value(f"joint.{name}.offset") for name in robot.joints[:6]]
     assert off == pytest.approx(planted, abs=0.03)
     assert np.abs(off - planted).max() < np.abs(off).max()
 
@@ -97,7 +97,9 @@ def test_commands_beyond_the_limits_are_clipped_and_counted():
     seen = robot.reset(Start("box_02"))
     robot.act(seen.position + np.array([1.0, 0, 0, 0, 0, 0, 0]))
     assert robot.counts == {"speed limit": 1}
+    robot.observe()
     robot.act(np.where(np.arange(7) == 1, -9.0, seen.position))
+    robot.observe()
     assert robot.counts["joint limit"] == 1
     sent = np.stack(robot._running().log.command)
     assert (np.abs(np.diff(sent, axis=0)) <= robot.limits.speed / robot.rate_hz + 1e-9).all()
@@ -115,7 +117,9 @@ def test_commands_beyond_the_limits_are_refused_where_that_is_the_rule():
     assert robot._running().log.command == []
 
 
-@pytest.mark.parametrize("command", [np.zeros(6), np.full(7, np.nan), np.zeros((1, 7))])
+@pytest.mark.parametrize(
+    "command", [np.zeros(6), np.full(7, np.nan), np.zeros((1, 7)), "forward", [1.0, [2.0, 3.0]], None]
+)
 def test_what_is_no_command_is_refused(command):
     robot = lab()
     robot.reset(Start("box_02"))
@@ -143,7 +147,7 @@ def test_pictures_come_with_the_stamp_of_their_camera_s_clock():
     seen = robot.observe()
     assert set(seen.images) == {"front", "wrist"}
     assert seen.images["front"].rgb.shape == (24, 32, 3)
-    planted = next(camera for camera in robot.plant.cameras if camera.name == "front").clock_offset_s
+    planted = next(camera for camera in robot.bench.plant(0).cameras if camera.name == "front").clock_offset_s
     assert seen.images["front"].stamp_s == pytest.approx(seen.stamp_s - 0.03 - planted)
 
 
@@ -158,7 +162,7 @@ def test_the_same_condition_is_the_same_trial_and_an_object_can_be_placed():
 def test_logged_commands_played_through_the_interface_do_the_task_and_the_referee_sees_it():
     robot = LabRobot("handover", 1, limits=Limits(np.full(14, -9.0), np.full(14, 9.0), np.full(14, np.inf)))
     take = Take(0, "handover", "cube_04", "day_0", OPERATORS[0])
-    demo = play(robot.bench, robot.plant, take, robot.effects, 0)
+    demo = play(robot.bench, robot.bench.plant(1), take, robot.effects, 0)
     at = demo.reality.log.snaps[0]
     yaw = 2 * float(np.arctan2(at.object_quat[3], at.object_quat[0]))
     robot.reset(Start("cube_04", at_m=(float(at.object_m[0]), float(at.object_m[1])), yaw_rad=yaw))
@@ -196,3 +200,127 @@ def test_the_driver_in_the_documentation_is_forty_lines():
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     body = code[code.index("class LeRobotDriver") :]
     assert len([line for line in body.splitlines() if line.strip()]) <= 40
+
+
+def test_many_acts_in_one_tick_move_the_target_by_one_tick_s_step_and_the_last_counts():
+    robot = lab()
+    seen = robot.reset(Start("box_02"))
+    start, step = robot._last.copy(), robot.limits.speed / robot.rate_hz
+    for k in range(20):
+        robot.act(seen.position + np.array([0.05 * (k + 1), 0, 0, 0, 0, 0, 0]))
+    robot.observe()
+    sent = robot._running().log.command
+    assert len(sent) == 1
+    assert sent[0][0] == pytest.approx(start[0] + step[0])
+    robot.act(start + 1.0)
+    robot.act(start)
+    robot.observe()
+    assert sent[-1][0] == pytest.approx(start[0])
+
+
+@pytest.mark.parametrize(
+    ("how", "match"),
+    [
+        ((np.array([np.nan, 0.0]), np.ones(2), np.ones(2)), "bounds must be finite"),
+        ((np.zeros(2), np.array([1.0, np.inf]), np.ones(2)), "limits of joint 1 are 0.0 to inf"),
+        ((np.ones(2), np.zeros(2), np.ones(2)), "low must not be above high"),
+        ((np.zeros(2), np.ones(2), np.array([1.0, 0.0])), "a speed must be positive"),
+        ((np.zeros(2), np.ones(2), np.full(2, np.nan)), "a speed must be positive"),
+        ((np.zeros(2), np.ones(3), np.ones(2)), "have 2, 3 and 2 numbers"),
+        (("low", np.ones(2), np.ones(2)), "limits.low is 'low'. Give a row of numbers"),
+        ((np.zeros(2), np.ones(2), np.ones(2), "shrug"), "beyond='shrug' cannot be. Use clip or refuse"),
+    ],
+)
+def test_limits_that_cannot_be_are_refused_when_they_are_made(how, match):
+    with pytest.raises(RobotError, match=match):
+        Limits(*how)
+
+
+@pytest.mark.parametrize(
+    ("how", "match"),
+    [
+        ({"limits": Limits(np.zeros(2), np.ones(2), np.ones(2))}, "limits for 2 joints, and bench 'push' has 7"),
+        ({"watchdog": 0}, "a watchdog of 0 ticks"),
+        ({"plant": -1}, "there is no plant -1"),
+    ],
+)
+def test_a_robot_that_cannot_be_is_refused_at_construction(how, match):
+    with pytest.raises(RobotError, match=match):
+        LabRobot("push", how.pop("plant", 0), **how)
+
+
+@pytest.mark.parametrize("how", [{"seed": -1}, {"at_m": (np.nan, 0.0)}, {"yaw_rad": np.inf}])
+def test_a_start_that_cannot_be_is_refused(how):
+    with pytest.raises(RobotError, match="cannot"):
+        Start("box_02", **how)
+
+
+@pytest.mark.parametrize(
+    ("name", "thing", "match"),
+    [
+        ("push", "cube_01", "bench 'push' has no object 'cube_01'. It has box_00 to box_11, can_00"),
+        ("push", "box_99", "no object 'box_99'"),
+        ("pendulum", "box_01", "bench 'pendulum' has no objects, and 'box_01' was asked for"),
+    ],
+)
+def test_an_object_that_the_bench_does_not_have_is_refused_at_reset(name, thing, match):
+    with pytest.raises(RobotError, match=match):
+        LabRobot(name, 0).reset(Start(thing))
+
+
+def test_the_referee_judges_only_the_bench_s_behaviours_and_only_with_a_goal():
+    robot = lab()
+    robot.reset(Start("box_02"))
+    with pytest.raises(RobotError, match="no behaviour 'junk' to judge. It has push, lift, drop, shake, scan"):
+        robot.succeeded("junk")
+    for goal in (None, np.zeros(1), np.full(2, np.nan), "there"):
+        with pytest.raises(RobotError, match="needed is where the object was to go, 2 finite numbers"):
+            robot.succeeded("push", goal)  # type: ignore[arg-type]
+    assert robot.succeeded("push", robot._running().log.snaps[0].object_m)
+
+
+def test_a_robot_shows_neither_its_plant_nor_its_cameras_truth():
+    shown = [value for name, value in vars(lab(cameras=("front",))).items() if not name.startswith("_")]
+    assert not any("theta" in repr(value) or "T_true" in repr(value) for value in shown)
+
+
+class Connects(Arm):
+    """Refuses a second connection, as LeRobot's robots do."""
+
+    def connect(self) -> None:
+        assert not self.connected
+        super().connect()
+
+
+def test_the_driver_in_the_documentation_limits_by_the_tick_and_refuses_where_that_is_the_rule():
+    arm, usual = Connects(), (np.full(2, -1.0), np.full(2, 1.0), np.full(2, 50.0))
+    robot = driver()(arm, ("pan", "lift"), Limits(*usual), rate_hz=500.0)
+    robot.reset(Start())
+    for _ in range(20):
+        robot.act(np.ones(2))
+    assert np.radians(arm.target) == pytest.approx([0.1, 0.1])
+    robot.limits = Limits(*usual, "refuse")
+    with pytest.raises(RobotError, match="beyond its limits"):
+        robot.act(np.ones(2))
+    for junk in ("forward", [1.0, [2.0]], np.array(["a", "b"]), None):
+        with pytest.raises(RobotError, match="no command"):
+            robot.act(junk)
+    assert np.radians(arm.target) == pytest.approx([0.1, 0.1])
+
+
+def test_the_driver_in_the_documentation_stops_as_early_as_the_lab_connects_once_and_is_closed_for_good():
+    arm = Connects()
+    limits = Limits(np.full(2, -1.0), np.full(2, 1.0), np.full(2, 50.0))
+    robot = driver()(arm, ("pan", "lift"), limits, rate_hz=500.0, watchdog=3, scale={"lift": 1.0})
+    for act in (False, True):
+        seen = robot.reset(Start())
+        if act:
+            robot.act(seen.position + np.array([0.0, 0.02]))
+            assert arm.target[1] == pytest.approx(seen.position[1] + 0.02)  # metres stay metres
+        assert [robot.observe().stopped for _ in range(5)] == [False, False, False, True, True]
+    robot.close()
+    robot.close()
+    for refused in (robot.observe, lambda: robot.act(np.zeros(2)), lambda: robot.reset(Start())):
+        with pytest.raises(RobotError, match="closed"):
+            refused()
+    assert not arm.connected

@@ -11,6 +11,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.sim.fields import Fields
 from twinproof.sim.instantiate import fast, instantiate, poke_model
 from twinproof.sim.parameters import matching, nominal_value, parameter, vocabulary
+from twinproof.sim.population import field_rows
 from twinproof.sim.scene import Scene
 
 SCENE = Scene(EVERYTHING)
@@ -127,3 +128,29 @@ def test_every_id_leads_to_its_parameter_and_fits_the_nouns():
     for each in vocabulary(MODEL):
         assert parameter(each.id) == each
         assert each.info.contains(nominal_value(MODEL, each)), each.id
+
+
+def test_an_alias_and_its_id_in_one_theta_are_refused_and_in_two_worlds_are_not():
+    scene, id, alias = Scene(ARM), "body.cube.friction_slide", "object.cube.friction"
+    both = Theta({id: 0.3, alias: 0.6})
+    for make in (lambda: instantiate(scene, both), lambda: poke_model(scene.nominal(), both)):
+        with pytest.raises(SimError, match=f"{id} and {alias} are the same parameter, {id}. Give one of them"):
+            make()
+    rows = field_rows(scene, [Theta({id: 0.3}), Theta({alias: 0.6})])
+    assert rows["geom_friction"][:, scene.nominal().geom("cube").id, 0].tolist() == [0.3, 0.6]
+
+
+@pytest.mark.filterwarnings("ignore:flex")
+@pytest.mark.parametrize("kind", ['count="3 3 1" dim="2"', 'count="3 3 3" dim="3" dof="trilinear"'])
+def test_the_points_of_a_flex_have_no_joint_damping_and_what_it_hangs_on_has(kind):
+    flex = f'<flexcomp name="f" type="grid" {kind} spacing=".1 .1 .1" mass="1" radius=".01"><edge damping=".1"/>'
+    if "trilinear" not in kind:
+        flex += '<pin id="0"/>'
+    xml = f'<mujoco><worldbody><body name="b"><joint name="h"/><geom size=".02"/>{flex}</flexcomp></body></worldbody>'
+    scene = Scene(xml + "</mujoco>")
+    damped = [each.id for each in vocabulary(scene.nominal()) if each.id.endswith(".damping")]
+    assert damped == ["joint.h.damping"]
+    assert instantiate(scene, Theta({"joint.h.damping": 0.2})).joint("h").damping[0] == 0.2
+    point = scene.nominal().joint(scene.nominal().njnt - 1).name
+    with pytest.raises(SimError, match="moves a point of a flex, which MuJoCo damps by its elasticity and edges"):
+        instantiate(scene, Theta({f"joint.{point}.damping": 0.2}))

@@ -231,6 +231,8 @@ def test_a_ball_seen_through_a_bent_lens_is_where_the_model_projects_it():
         (lambda m, d: pixel_rays(Lens(64, 48, 20, 20, 32, 24, (-0.9, 0, 0, 0))), "folds the picture over"),
         (lambda m, d: Camera(LENS, np.diag([2.0, 1, 1, 1])), "not a rigid pose"),
         (lambda m, d: Camera(LENS, np.eye(3)), "not a rigid pose"),
+        (lambda m, d: Camera(LENS, np.diag([-1.0, 1, 1, 1])), "a rotation, not a reflection"),
+        (lambda m, d: Camera(LENS, np.eye(4) + 0.5 * (np.arange(16).reshape(4, 4) == 12)), "last row is 0 0 0 1"),
         (lambda m, d: Named("back").at(m, d), "no camera 'back'. Its cameras: front, sensor, straight"),
         (lambda m, d: Named("straight").at(m, d), "orthographic"),
         (lambda m, d: Rays(edge_samples=0), "1 or more"),

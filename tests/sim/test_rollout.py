@@ -378,3 +378,19 @@ def test_offsets_backlash_and_biases_shape_what_is_commanded_and_measured() -> N
     )
     np.testing.assert_allclose(rolled["measured"][0, 0], measured[1:], atol=1e-9)
     assert np.abs(rolled["measured"][1, 0] - measured[1:]).max() > 0.01
+
+
+def test_nothing_to_roll_out_and_rows_that_are_not_there_are_named() -> None:
+    rollouts, start = Rollouts(SCENE), Start(SCENE.nominal().qpos0, np.zeros(8))
+    with pytest.raises(SimError, match="no Thetas were given to roll out"):
+        rollouts.roll([], start, np.zeros((1, 5, 2)))
+    for times in (np.zeros(0), np.zeros((1, 0))):
+        with pytest.raises(SimError, match="held commands have no times"):
+            Held(times, np.zeros((1, 0, 2)))
+    rolled = rollouts.roll([Theta()], start, np.zeros((2, 3, 2)))
+    with pytest.raises(SimError, match="there is no Theta 1; there are 1"):
+        rolled.why(1, 0)
+    with pytest.raises(SimError, match="the number of the window is -1"):
+        rolled.why(0, -1)
+    with pytest.raises(SimError, match="the seed is -1"):
+        Rollouts(SCENE, seed=-1)

@@ -132,3 +132,25 @@ def test_bad_scenes_are_refused_with_a_reason(tmp_path):
         Scene('<mujoco><compiler alignfree="true"/></mujoco>').compile()
     with pytest.raises(SimError, match="zero or more"):
         Scene(ARM, control_delay_s=-1.0).compile()
+
+
+def test_a_scene_may_be_read_by_the_text_of_its_path(tmp_path):
+    (tmp_path / "arm.xml").write_text(ARM)
+    assert Scene.read(str(tmp_path / "arm.xml"), str(tmp_path)) == Scene.read(tmp_path / "arm.xml")
+    assert Scene(ARM, str(tmp_path)).root == tmp_path
+
+
+@pytest.mark.parametrize("delay_s", [float("inf"), float("nan"), -0.1])
+def test_a_reserved_delay_is_a_finite_number_that_is_not_negative(delay_s):
+    with pytest.raises(SimError, match=f"a reserved delay is {delay_s} s. It is zero or more, and finite"):
+        Scene(ARM).reserving(delay_s)
+    with pytest.raises(SimError, match="It is zero or more, and finite"):
+        Scene(ARM).reserving(0.1, delay_s)
+    with pytest.raises(SimError, match="It is zero or more, and finite"):
+        Scene(ARM, sensor_delay_s=delay_s)
+
+
+def test_a_model_whose_clock_does_not_advance_is_refused():
+    for step in ("0", "-0.001"):
+        with pytest.raises(SimError, match="the model's timestep is -?0.* s. Give its <option> one above zero"):
+            Scene(ARM.replace('timestep="0.002"', f'timestep="{step}"')).compile()

@@ -281,3 +281,65 @@ def test_a_written_state_is_described_after_a_refresh() -> None:
     worlds.qpos[1, 4] = 0.9
     worlds.refresh()
     assert worlds.xpos[1, worlds.model.body("cube").id, 2] == 0.9
+
+
+def test_a_jitter_counted_in_substeps_refuses_a_call_of_another_length() -> None:
+    worlds = Worlds(scene(), [Theta({"actuator.elbow.delay_jitter": 0.02}), Theta()], substeps=5)
+    with pytest.raises(SimError, match=r"a call of 10 physics steps in worlds of 5.*substeps=10"):
+        worlds.step(np.zeros((2, 2)), 10)
+    worlds.step(np.zeros((2, 2)), 5)
+    assert worlds.steps.tolist() == [5, 5]
+    worlds.reset([0], thetas=[Theta({"actuator.elbow.backlash": 0.1})])  # slack has no clock
+    worlds.step(np.zeros((2, 2)), 10)
+
+
+@pytest.mark.parametrize(
+    ("indices", "given", "words"),
+    [
+        ([0, 1], {"thetas": [Theta()]}, "2 worlds were given 1 Thetas"),
+        ([0], {"thetas": [Theta()] * 3}, "1 worlds were given 3 Thetas"),
+        ([0, 1], {"qpos": np.zeros((3, 9))}, r"qpos of a reset has the shape \(3, 9\); 2 worlds start.*\(2, 9\)"),
+        ([0, 1], {"qvel": np.zeros(7)}, r"qvel of a reset has the shape \(7,\)"),
+        ([0, 1], {"ctrl": 0.5}, r"ctrl of a reset has the shape \(\)"),
+        ([0, 1], {"ctrl": ["a", "b"]}, "Give an array of numbers"),
+        ([True, False], {}, r"mask of worlds has the shape \(2,\); 3 worlds need \(3,\)"),
+        ([0.0, 1.0], {}, "Give whole numbers, or a mask"),
+        ([0], {"qpos": np.full(9, np.nan)}, r"qpos of a reset is nan at \[0\]"),
+        ([0, 2], {"qvel": np.array([[0.0] * 8, [0.0] * 7 + [np.inf]])}, r"qvel of a reset is inf at \[1, 7\]"),
+        ([0], {"ctrl": np.array([0, np.nan])}, r"ctrl of a reset is nan at \[1\]"),
+    ],
+)
+def test_a_reset_that_does_not_fit_is_refused_and_changes_nothing(indices, given, words) -> None:
+    worlds = Worlds(scene(), 3)
+    worlds.step(np.full((3, 2), 0.5), 4)
+    before = worlds.qpos.copy()
+    with pytest.raises(SimError, match=words):
+        worlds.reset(indices, **given)
+    np.testing.assert_array_equal(worlds.qpos, before)
+    assert worlds.steps.tolist() == [4, 4, 4]
+
+
+def test_numbers_of_worlds_steps_and_seeds_are_whole_and_large_enough() -> None:
+    worlds = Worlds(scene(), np.int64(3), substeps=np.int64(2))
+    worlds.step(np.zeros((3, 2)), np.int32(2))
+    assert worlds.steps.tolist() == [2, 2, 2]
+    for nstep in (0, -1, 1.5):
+        with pytest.raises(SimError, match=f"nstep is {nstep}. Give a whole number of 1 or more"):
+            worlds.step(np.zeros((3, 2)), nstep)  # type: ignore[arg-type]
+    for world in (-1, 3):
+        with pytest.raises(SimError, match="the number of the world is -1|there is no world 3; there are 3"):
+            worlds.why(world)
+    for substeps in (0, -2):
+        with pytest.raises(SimError, match=f"substeps is {substeps}"):
+            Worlds(scene(), 1, substeps=substeps)
+    with pytest.raises(SimError, match="the seed is -1. Give a whole number of 0 or more"):
+        Worlds(scene(), 1, seed=-1)
+    with pytest.raises(SimError, match=r"the number of worlds is 2.5"):
+        Worlds(scene(), 2.5)  # type: ignore[arg-type]
+    with pytest.raises(SimError, match="were given one Theta. Give a list"):
+        Worlds(scene(), Theta())  # type: ignore[arg-type]
+
+
+def test_a_pair_that_is_to_touch_twice_is_named() -> None:
+    with pytest.raises(SimError, match=r"the pair \('cube', 'floor'\) twice"):
+        Worlds(scene(), 1, touch=[("cube", "floor"), ("lower", "cube"), ("cube", "floor")])

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinproof.lab.effects import EFFECTS
 from twinproof.lab.hidden import Plant, View, draw_plant
 from twinproof.lab.models.arm import Placed
 from twinproof.lab.models.room import NOMINAL_LOOK, Look
@@ -45,6 +47,8 @@ class Bench(ABC):
     families: tuple[str, ...] = ()  # of objects
     behaviours: tuple[str, ...]  # in the order that a recording cycles through
     tasks: Mapping[str, str]  # behaviour -> the sentence in the dataset
+    goals: Mapping[str, int] = MappingProxyType({})  # behaviours judged by a goal -> how many of its numbers count
+    effects: tuple[str, ...] = EFFECTS  # those that can show on it
     phases: tuple[str, ...] = ()  # what operators call the parts of an episode
     views: tuple[View, ...] = ()
     home: Mapping[str, float]

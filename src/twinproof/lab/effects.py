@@ -12,23 +12,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.randomness import stream
 
+if TYPE_CHECKING:
+    from twinproof.lab.bench import Bench
+
 EFFECTS = ("cable_drag", "gear_ripple", "gripper_compliance", "table_flex", "rolling_exposure", "lens_shading")
 
 
-def chosen(text: str) -> frozenset[str]:
-    """The effects named by "all", "off" or a list with commas."""
+def chosen(text: str, bench: Bench | None = None) -> frozenset[str]:
+    """The effects named by "all" (that the bench has), "off" or a list with commas."""
+    has = EFFECTS if bench is None else bench.effects
     if text in ("all", "off"):
-        return frozenset(EFFECTS if text == "all" else ())
+        return frozenset(has if text == "all" else ())
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in EFFECTS:
-            raise ConfigError(f"there is no effect {name!r}. Use all, off, or some of {', '.join(EFFECTS)}.")
+            raise ConfigError(f"there is no effect {name!r}. Use all, off, or some of {', '.join(has)}.")
+        if bench is not None and name not in has:
+            raise ConfigError(
+                f"bench {bench.name!r} has no effect {name!r}. Use all, off, or some of {', '.join(has)}."
+            )
     return frozenset(names)
 
 

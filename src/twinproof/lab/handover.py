@@ -46,6 +46,7 @@ class Handover(Bench):
         "shake": "move all joints in free air",
         "scan": "carry the wrist camera around the scene",
     }
+    goals: Mapping[str, int] = {"handover": 3}
     views = (
         View("front", "world", looking_at((0.0, -1.0, 0.55), (0.0, 0.0, 0.12)), 1.2 * FIXED_FOVY_RAD),
         View("high", "world", looking_at((0.10, -0.42, 0.98), (0.0, 0.02, 0.05)), FIXED_FOVY_RAD),

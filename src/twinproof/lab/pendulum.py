@@ -35,6 +35,7 @@ class Pendulum(Bench):
     }
     home: Mapping[str, float] = {"shoulder": 0.0, "elbow": 0.0}
     torque_driven = True
+    effects = ("cable_drag", "gear_ripple", "table_flex")  # it has neither gripper nor camera
 
     @property
     def joints(self) -> tuple[str, ...]:

@@ -99,8 +99,12 @@ def mean_instance(family: str) -> Instance:
 def instance(name: str) -> Instance:
     """The instance of a name such as `box_03`."""
     family, _, number = name.rpartition("_")
-    if family not in FAMILIES or not number.isdigit():
+    if family not in FAMILIES or not (number.isascii() and number.isdigit()):
         raise ConfigError(f"there is no object {name!r}. Objects are called FAMILY_NUMBER: {', '.join(FAMILIES)}.")
+    if int(number) >= INSTANCES:
+        raise ConfigError(
+            f"there is no object {name!r}: a family has {INSTANCES}. Use {family}_00 to {family}_{INSTANCES - 1}."
+        )
     return _draw(FAMILIES[family], int(number))
 
 

@@ -56,6 +56,7 @@ class Push(Bench):
         "shake": "move all joints in free air",
         "scan": "carry the wrist camera around the scene",
     }
+    goals: Mapping[str, int] = {"push": 2}
     views = (
         View("front", "world", looking_at((0.98, 0.08, 0.50), (0.28, 0.0, 0.09)), FIXED_FOVY_RAD),
         View("left", "world", looking_at((0.42, 0.74, 0.52), (0.28, 0.0, 0.08)), FIXED_FOVY_RAD),

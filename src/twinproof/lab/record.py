@@ -89,11 +89,14 @@ class _Session:
     def __init__(self, bench: Bench, episodes: int, seed: int, options: Options) -> None:
         if episodes < 1:
             raise ConfigError(f"{episodes} episodes cannot be recorded. Ask for at least one.")
+        for what, number in (("seed", seed), ("plant", options.plant or 0)):
+            if number < 0:
+                raise ConfigError(f"{what} {number} cannot be drawn from. Use 0 or more.")
         for name in options.behaviours:
             if name not in bench.tasks:
                 raise ConfigError(f"bench {bench.name!r} has no behaviour {name!r}. It has {', '.join(bench.tasks)}.")
         self.bench, self.seed, self.options = bench, seed, options
-        self.effects = chosen(options.effects)
+        self.effects = chosen(options.effects, bench)
         self.plant: Plant = bench.plant(seed if options.plant is None else options.plant)
         names = tuple(camera.name for camera in self.plant.cameras)
         for name in options.cameras:
@@ -102,12 +105,24 @@ class _Session:
         wanted = (options.cameras or names) if options.images else ()
         self.cameras = tuple(camera for camera in self.plant.cameras if camera.name in wanted)
         self.tracker: Tracker | None = tracker(options.tracker, bench) if options.tracker else None
-        self.takes = takes(bench, episodes, seed, options.behaviours, options.scan)
+        carried = any(camera.name == "wrist" for camera in self.cameras)
+        if "scan" in options.behaviours and not carried:
+            raise ConfigError("a scan carries the wrist camera, and it is not recorded. Record it, or leave scan out.")
+        self.takes = takes(bench, episodes, seed, options.behaviours, options.scan and carried)
 
     def write(self, out: Path, truth: Path | None, progress: Progress) -> None:
         """Plays, films and writes."""
         if truth is not None:
             truths.check_place(truth, out)
+        self._told = False
+        try:
+            self._write(out, truth, progress)
+        except BaseException:
+            if truth is not None and self._told:
+                truth.unlink(missing_ok=True)
+            raise
+
+    def _write(self, out: Path, truth: Path | None, progress: Progress) -> None:
         found: dict[str, Json] = truths.plant_truth(self.bench, self.plant, self.effects, self.options.size)
         with new_folder(out) as scratch:
             work = scratch / "work"
@@ -121,11 +136,12 @@ class _Session:
             self._models(scratch)
             self._dataset(scratch, tuple(made))
             remove_tree(work)
-        if truth is not None:
-            objects = sorted({take.object for take in self.takes if take.object})
-            found["seed"] = self.seed
-            found["objects"] = {name: truths.object_truth(self.bench, instance(name)) for name in objects}
-            truths.write_truth(truth, {**found, "episodes": known})
+            if truth is not None:  # before the recording is in its place: both, or neither
+                objects = sorted({take.object for take in self.takes if take.object})
+                found["seed"] = self.seed
+                found["objects"] = {name: truths.object_truth(self.bench, instance(name)) for name in objects}
+                self._told = True
+                truths.write_truth(truth, {**found, "episodes": known})
 
     def _episode(self, played: Played, work: Path) -> tuple[Episode, dict[str, Shots]]:
         take = played.take

@@ -17,7 +17,7 @@ from twinproof.lab.cameras import Film
 from twinproof.lab.effects import chosen
 from twinproof.lab.models.room import Look
 from twinproof.lab.models.things import OBJECT
-from twinproof.lab.population import instance
+from twinproof.lab.population import INSTANCES, Instance, instance
 from twinproof.lab.push import put_object
 from twinproof.lab.reality import Reality
 from twinproof.nouns.errors import RobotError
@@ -47,12 +47,39 @@ class Observation:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a robot may be told. Beyond it a command is clipped and counted, or refused and counted."""
+    """What a robot may be told. Beyond it a command is clipped and counted, or refused and counted.
+
+    Bounds are finite and in order; a speed is positive, and infinite where there is no limit.
+    """
 
     low: np.ndarray
     high: np.ndarray
     speed: np.ndarray  # largest change of a command in a second
     beyond: Literal["clip", "refuse"] = "clip"
+
+    def __post_init__(self) -> None:
+        if self.beyond not in ("clip", "refuse"):
+            raise RobotError(f"limits with beyond={self.beyond!r} cannot be. Use clip or refuse.")
+        for name in ("low", "high", "speed"):
+            row = _numbers(getattr(self, name))
+            if row is None or row.ndim != 1:
+                raise RobotError(f"limits.{name} is {getattr(self, name)!r:.80}. Give a row of numbers, one a joint.")
+            row.setflags(write=False)
+            object.__setattr__(self, name, row)
+        if not len(self.low) == len(self.high) == len(self.speed):
+            widths = f"{len(self.low)}, {len(self.high)} and {len(self.speed)}"
+            raise RobotError(f"limits.low, high and speed have {widths} numbers. Give each one number a joint.")
+        for wrong, what in (
+            (~np.isfinite(self.low) | ~np.isfinite(self.high), "bounds must be finite"),
+            (self.low > self.high, "low must not be above high"),
+            (~(self.speed > 0), "a speed must be positive (infinite: no limit)"),
+        ):
+            if wrong.any():
+                k = int(np.argmax(wrong))
+                raise RobotError(
+                    f"the limits of joint {k} are {self.low[k]} to {self.high[k]} at {self.speed[k]} a second; "
+                    f"{what}. Correct them."
+                )
 
 
 @dataclass(frozen=True)
@@ -65,13 +92,21 @@ class Start:
     at_m: tuple[float, float] | None = None
     yaw_rad: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise RobotError(f"a trial cannot begin from seed {self.seed}. Use 0 or more.")
+        if not np.isfinite([*(self.at_m or ()), self.yaw_rad]).all():
+            raise RobotError(
+                f"an object cannot lie at {self.at_m} m, turned by {self.yaw_rad} rad. Use finite numbers."
+            )
+
 
 class Robot(Protocol):
     """Anything that senses and obeys at a fixed rate.
 
     `reset` brings it to its start, `observe` waits for the next tick and reports, `act` sets the target until the next
-    one. Without `act` for `watchdog` ticks in a row the robot holds still and stops. `counts` tells how often a limit
-    was met.
+    one: of several in one tick the last counts, and the speed limit holds from tick to tick. Without `act` for
+    `watchdog` ticks in a row the robot holds still and stops. `counts` tells how often a limit was met.
     """
 
     joints: tuple[str, ...]
@@ -103,26 +138,35 @@ class LabRobot:
         limits: Limits | None = None,
         watchdog: int = 5,
     ) -> None:
+        if plant < 0:
+            raise RobotError(f"there is no plant {plant}. Use 0 or more.")
+        if watchdog < 1:
+            raise RobotError(f"a watchdog of {watchdog} ticks would never let the robot move. Use 1 or more.")
         self.bench = bench_named(bench)
-        self.plant = self.bench.plant(plant)
+        self._plant = self.bench.plant(plant)  # hidden: only the truth file tells
         self.joints, self.rate_hz = self.bench.joints, float(self.bench.rate_hz)
         self.watchdog, self.counts = watchdog, Counter[str]()
-        self.effects, self.size = chosen(effects), size
-        known = {camera.name: camera for camera in self.plant.cameras}
+        self.effects, self.size = chosen(effects, self.bench), size
+        known = {camera.name: camera for camera in self._plant.cameras}
         for name in cameras:
             if name not in known:
                 raise RobotError(f"bench {bench!r} has no camera {name!r}. It has {', '.join(known) or 'none'}.")
-        self.cameras = tuple(known[name] for name in cameras)
+        self._cameras = tuple(known[name] for name in cameras)
         self._reality: Reality | None = None
         self._closed = False
         self.limits = limits or default_limits(bench)
+        if len(self.limits.low) != len(self.joints):
+            raise RobotError(
+                f"limits for {len(self.limits.low)} joints, and bench {bench!r} has {len(self.joints)}: "
+                f"{', '.join(self.joints)}. Give one number for each."
+            )
 
     def reset(self, condition: Start) -> Observation:
         """Home pose, the object where the condition says, and the first observation."""
         if self._closed:
             raise RobotError("the robot is closed. Construct a new one.")
-        thing = instance(condition.object or f"{self.bench.families[0]}_00") if self.bench.families else None
-        reality = Reality(self.bench, self.plant, thing, Look.of(self.plant.seed, condition.session), self.effects)
+        thing = self._thing(condition.object)
+        reality = Reality(self.bench, self._plant, thing, Look.of(self._plant.seed, condition.session), self.effects)
         path = ("lab", self.bench.name, "deploy")
         scene = stream(condition.seed, *path, "scene")
         reality.reset(stream(condition.seed, *path, "sensors"), scene)
@@ -131,10 +175,11 @@ class LabRobot:
             reality.settle()
         self._films = {
             camera.name: Film(reality, camera, self.size, (*path, condition.session), condition.seed)
-            for camera in self.cameras
+            for camera in self._cameras
         }
         self._reality, self._silent, self._stopped, self._first, self._ticks = reality, 0, False, True, 0
-        self._last = reality.held.copy()
+        self._last = reality.held.copy()  # the target at the last tick
+        self._next: np.ndarray | None = None  # what was told since
         self.counts.clear()
         return self.observe()
 
@@ -145,6 +190,10 @@ class LabRobot:
             self._silent += 1
             if self._silent > self.watchdog and not self._stopped:
                 self._stop(reality)
+            elif self._next is not None:
+                self._last = self._next
+                reality.command(self._next)
+            self._next = None
             reality.advance(round(1 / (self.rate_hz * reality.dt)))
             self._ticks += 1
         self._first = False
@@ -152,22 +201,25 @@ class LabRobot:
         return Observation(reality.time_s, position, velocity, torque, self._pictures(reality), self._stopped)
 
     def act(self, command: np.ndarray) -> None:
-        """Sets the target of all joints until the next call: encoder angles, metres for grippers, or torques."""
-        reality = self._running()
+        """Sets the target of all joints until the next call: encoder angles, metres for grippers, or torques.
+
+        Of several calls in one tick the last counts; each is limited against the target at the tick's start.
+        """
+        self._running()
         if self._stopped:
             self.counts["refused: stopped"] += 1
             raise RobotError(f"the robot stopped after {self.watchdog} ticks without a command. Reset it.")
-        wanted = np.asarray(command, dtype=np.float64)
-        if wanted.shape != (len(self.joints),) or not np.isfinite(wanted).all():
+        wanted = _numbers(command)
+        if wanted is None or wanted.shape != (len(self.joints),) or not np.isfinite(wanted).all():
             self.counts["refused: not a command"] += 1
-            raise RobotError(
-                f"a command of shape {wanted.shape} with {int((~np.isfinite(wanted)).sum())} non-finite values; "
-                f"needed are {len(self.joints)} numbers, for {', '.join(self.joints)}."
+            found = (
+                f"a command that is not numbers ({command!r:.60})"
+                if wanted is None
+                else f"a command of shape {wanted.shape} with {int((~np.isfinite(wanted)).sum())} non-finite values"
             )
-        target = self._limited(wanted)
+            raise RobotError(f"{found}; needed are {len(self.joints)} numbers, for {', '.join(self.joints)}.")
+        self._next = self._limited(wanted)
         self._silent = 0
-        self._last = target
-        reality.command(target)
 
     def close(self) -> None:
         """Ends the session; the robot refuses everything from now on."""
@@ -175,7 +227,17 @@ class LabRobot:
 
     def succeeded(self, behaviour: str, goal_m: np.ndarray | None = None) -> bool:
         """The referee's word on the trial so far; a person gives it at a real robot."""
-        return self.bench.succeeded(behaviour, self._running().log.snaps, goal_m)
+        snaps = self._running().log.snaps
+        if behaviour not in self.bench.tasks:
+            known = ", ".join(self.bench.tasks)
+            raise RobotError(f"bench {self.bench.name!r} has no behaviour {behaviour!r} to judge. It has {known}.")
+        goal, width = None if goal_m is None else _numbers(goal_m), self.bench.goals.get(behaviour, 0)
+        if width and (goal is None or goal.ndim != 1 or not width <= len(goal) <= 3 or not np.isfinite(goal).all()):
+            raise RobotError(
+                f"{behaviour!r} was to be judged by the goal {goal_m!r:.60}; needed is where the object was to go, "
+                f"{width} finite numbers in metres. Give it as goal_m."
+            )
+        return self.bench.succeeded(behaviour, snaps, goal)
 
     def events(self) -> tuple[Event, ...]:
         """What the referee saw happen."""
@@ -186,6 +248,19 @@ class LabRobot:
             cure = "Construct a new one." if self._closed else "Call reset first."
             raise RobotError(f"the robot is {'closed' if self._closed else 'not at its start'}. {cure}")
         return self._reality
+
+    def _thing(self, name: str) -> Instance | None:
+        """The object of this name, or the first of the bench."""
+        families = self.bench.families
+        if not families:
+            if name:
+                raise RobotError(f"bench {self.bench.name!r} has no objects, and {name!r} was asked for. Leave it out.")
+            return None
+        name = name or f"{families[0]}_00"
+        if name not in {f"{family}_{k:02d}" for family in families for k in range(INSTANCES)}:
+            known = ", ".join(f"{family}_00 to {family}_{INSTANCES - 1}" for family in families)
+            raise RobotError(f"bench {self.bench.name!r} has no object {name!r}. It has {known}.")
+        return instance(name)
 
     def _stop(self, reality: Reality) -> None:
         """Holds where it is: the newest measured position, or no torque."""
@@ -213,11 +288,19 @@ class LabRobot:
 
     def _pictures(self, reality: Reality) -> dict[str, Picture]:
         pictures = {}
-        for camera in self.cameras:
+        for camera in self._cameras:
             taken = max(0.0, reality.time_s - 0.03)  # a picture takes a while to arrive
             rgb = self._films[camera.name].picture(taken, self._ticks)
             pictures[camera.name] = Picture(taken - camera.clock_offset_s, rgb)
         return pictures
+
+
+def _numbers(value: object) -> np.ndarray | None:
+    """A copy as numbers, or None where it is none."""
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
 
 
 def default_limits(bench: str) -> Limits:

@@ -5,6 +5,8 @@ The recording's folder neither contains it nor says where it is.
 
 from __future__ import annotations
 
+import os
+import secrets
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from twinproof.lab.models.room import NOMINAL_LOOK
 from twinproof.lab.models.text import Values
 from twinproof.lab.population import Instance, measured
 from twinproof.lab.take import Played
-from twinproof.nouns.errors import StoreError
+from twinproof.nouns.errors import ConfigError, StoreError
 from twinproof.nouns.files import write_json
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.strict import plain
@@ -26,11 +28,37 @@ FORMAT = "twinproof/lab-truth/1"
 
 
 def check_place(truth: Path, out: Path) -> None:
-    """The truth goes to a new file outside the recording."""
-    if truth.absolute().is_relative_to(out.absolute()):
+    """The truth goes to a new file outside the recording, and one that can be written."""
+    try:
+        place, folder = truth.resolve(), out.resolve()
+        there = os.path.lexists(truth)
+    except (OSError, RuntimeError, ValueError) as problem:
+        raise ConfigError(f"the truth cannot be written to {truth}: {problem}. Name another file.") from None
+    if place.is_relative_to(folder):
         raise StoreError(f"the truth {truth} would lie inside the recording {out}. Name a file outside it.")
-    if truth.exists():
+    if folder.is_relative_to(place):
+        raise StoreError(f"the recording {out} would lie below the truth {truth}. Name a file outside it.")
+    if there:
         raise StoreError(f"{truth} exists. Nothing is overwritten: name another file, or remove it.")
+    _try_writing(place)
+
+
+def _try_writing(place: Path) -> None:
+    """Makes the file and takes it away again, with the folders that it needed."""
+    made: list[Path] = []
+    try:
+        for folder in reversed([place.parent, *place.parent.parents]):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        with place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp").open("xb") as handle:
+            Path(handle.name).unlink()
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise ConfigError(f"the truth cannot be written to {place}: {why}. Name a file that you may write.") from None
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
 
 
 def object_values(bench: Bench, thing: Instance) -> dict[str, float]:
@@ -104,5 +132,8 @@ def _rounded(values: np.ndarray) -> Json:
 
 def write_truth(path: Path, truth: dict[str, Json]) -> None:
     """Writes the file whole."""
-    path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, truth)
+    try:
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, truth)
+    except OSError as problem:
+        raise StoreError(f"the truth could not be written to {path}: {problem.strerror}. Nothing was kept.") from None

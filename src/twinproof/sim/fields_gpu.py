@@ -158,6 +158,11 @@ class DeviceChannels:
             self._past = torch.cat([self._past, self._past[-1:].repeat(more, 1, 1)])
             self._arrival = torch.cat([self._arrival, self._arrival[-1:].repeat(more, 1, 1)])
 
+    @property
+    def jitters(self) -> bool:
+        """Whether any world was ever given a jitter; the host knows without asking the device."""
+        return len(self._past) > 1
+
     def reset(self, mask: torch.Tensor) -> None:
         """Forgets what was commanded: the next command arrives at once, in the middle of the backlash."""
         self._fresh |= mask
@@ -172,7 +177,7 @@ class DeviceChannels:
         self._held = torch.where(fresh, wanted, self._held)
         self._past = torch.where(fresh, wanted, self._past)
         self._arrival = torch.where(fresh, self._tick, self._arrival)
-        arrived = self._late(wanted, jitter) if len(self._past) > 1 else wanted
+        arrived = self._late(wanted, jitter) if self.jitters else wanted
         arrived = torch.where(fresh, wanted, arrived)
         self._held = torch.minimum(torch.maximum(self._held, arrived - slack), arrived + slack)
         self._fresh.zero_()

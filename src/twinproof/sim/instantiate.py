@@ -13,7 +13,7 @@ import numpy as np
 
 from twinproof.nouns.errors import SimError
 from twinproof.sim.fields import Fields
-from twinproof.sim.parameters.resolve import parameter
+from twinproof.sim.parameters.resolve import check_once, parameter
 from twinproof.sim.scene import compiled
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ STATISTICS = ("meaninertia", "meanmass", "meansize", "extent", "center")
 
 def instantiate(scene: Scene, theta: Theta) -> MjModel:
     """The scene's model with these values, compiled from the nominal: everything that derives is recomputed."""
+    check_once(theta)
     chosen = parameters_of(scene.nominal(), tuple(theta))
     values = np.array([list(theta.values())])
     check_limits(scene.nominal(), chosen, values)
@@ -106,6 +107,7 @@ def check_limits(nominal: MjModel, chosen: Sequence[Parameter], values: np.ndarr
 
 
 def _poked(nominal: MjModel, ids: tuple[str, ...], values: np.ndarray) -> Fields:
+    check_once(ids)
     chosen = parameters_of(nominal, ids)
     check_limits(nominal, chosen, values)
     slow = [each.id for each in chosen if not each.fast(nominal)]

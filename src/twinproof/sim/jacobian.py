@@ -5,6 +5,7 @@ All columns are rows of one rollout: (base) + 2 × (parameters + states + comman
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ import numpy as np
 
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.theta import Theta
-from twinproof.sim.parameters.resolve import nominal_value, parameter
+from twinproof.sim.parameters.delays import History
+from twinproof.sim.parameters.resolve import canonical, nominal_value, parameter
 from twinproof.sim.rollout import Rolled, Rollouts
 from twinproof.sim.tangent import differentiate_pos, integrate_pos
 from twinproof.sim.windows import Commands, Start
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 class Differences:
     """How far to step. A logarithmic parameter steps by a share of itself, another by a share of its size.
 
-    `own` gives single parameters a step in their own unit. A step that would leave the limits is cut there.
+    `own` gives single parameters a step in their own unit. A step that would leave the limits is cut there. A delay
+    steps by whole physics steps, one at least: between them nothing changes.
     """
 
     parameter: float = 1e-4
@@ -40,8 +43,18 @@ class Differences:
     def around(self, info: ParameterInfo, value: float) -> tuple[float, float]:
         """The values below and above; one of them is the value itself where only one side is free or asked for."""
         size = max(abs(value), 0.01 * min(1.0, info.high - info.low))
-        step = self.own.get(info.id, self.parameter * (value if info.log else size))
-        below, above = max(value - step, info.low), min(value + step, info.high)
+        step = self._own(info.id, self.parameter * (value if info.log else size))
+        return self._sides(value, max(value - step, info.low), min(value + step, info.high))
+
+    def around_delay(self, info: ParameterInfo, value: float, step_s: float, most: float) -> tuple[float, float]:
+        """The same in whole physics steps of `step_s`, for a delay that is a whole number of them, up to `most`."""
+        step = step_s * max(1, round(self._own(info.id, 0.0) / step_s))
+        return self._sides(value, max(value - step, info.low), min(value + step, most))
+
+    def _own(self, id: str, otherwise: float) -> float:
+        return {parameter(key).id: step for key, step in self.own.items()}.get(id, otherwise)
+
+    def _sides(self, value: float, below: float, above: float) -> tuple[float, float]:
         if not self.central:
             below, above = (value, above) if above > value else (below, value)
         return below, above
@@ -105,6 +118,7 @@ class _Columns:
     def __init__(self, rollouts: Rollouts, theta: Theta, start: Start, controls: np.ndarray, how: Differences) -> None:
         if controls.ndim != 3:
             raise SimError(f"controls have the shape {controls.shape}; a Jacobian needs (windows, samples, nu).")
+        theta = canonical(theta)
         self.rollouts, self.theta, self.how, self.controls = rollouts, theta, how, controls
         self.windows = len(controls)
         self.start = start.rows(1, self.windows)
@@ -118,9 +132,15 @@ class _Columns:
 
     def add_parameter(self, id: str) -> None:
         """One column for a parameter."""
-        info, model = parameter(id).info, self.rollouts.model
-        value = self.theta[id] if id in self.theta else nominal_value(model, parameter(id))
-        below, above = self.how.around(info, value)
+        each, model = parameter(id), self.rollouts.model
+        info, id = each.info, each.id
+        value = self.theta[id] if id in self.theta else nominal_value(model, each)
+        if isinstance(each, History):
+            step_s = float(model.opt.timestep)
+            value = step_s * math.ceil(value / step_s - 1e-9)  # what the physics makes of it
+            below, above = self.how.around_delay(info, value, step_s, each.most(model))
+        else:
+            below, above = self.how.around(info, value)
         if not above > below:
             raise SimError(f"{id} is {value} with the limits {info.low} and {info.high}: there is no room for a step.")
         ends = [0 if end == value else self._variant(theta=self.theta | {id: end}) for end in (below, above)]
@@ -161,11 +181,13 @@ class _Columns:
             act=_tiled(self.start.act, count),
             past=_tiled(self.start.past, count),
         )
-        samples = self.controls.shape[1]
+        samples, rows = self.controls.shape[1], np.arange(count * windows)
         commands = Commands(
             np.concatenate(self.sequences),
             (np.array(self.sent)[:, None] * windows + np.arange(windows)).reshape(-1),
             np.repeat(np.arange(samples), self.rollouts.substeps),
+            # a variant of the commands has the base's past, not one that its own first command rewrites
+            np.where(np.repeat(self.sent, windows) > 0, rows % windows, rows),
         )
         rolled = self.rollouts.roll_rows(self.thetas, np.repeat(self.which, windows), start, commands)
         outputs = {name: value.reshape(count, windows, *value.shape[1:]) for name, value in rolled.outputs.items()}

@@ -38,7 +38,7 @@ def through_control(
     for k in range(sent.shape[1]):
         sent[:, k] = channel(sent[:, k])
     step = commands.step if commands.step.ndim == 1 else commands.step[commands.row]
-    arrived = Commands(sent[:, past.shape[1] :], np.arange(len(which)), step)
+    arrived = Commands(sent[:, past.shape[1] :], np.arange(len(which)), step, commands.before)
     return replace(start, past=None if start.past is None else sent[:, : past.shape[1]]), arrived
 
 

@@ -133,7 +133,7 @@ def field_rows(scene: Scene, thetas: Sequence[Theta], at_once: int = 2048) -> di
     if not thetas:
         return {}
     population = Population(scene, min(at_once, len(thetas)), 0)
-    ids = {id: theta[id] for theta in thetas for id in theta}
+    ids = {parameter(id).id: theta[id] for theta in thetas for id in theta}
     population.apply([Theta(ids)], which=np.zeros(population.batch.nsim, dtype=np.int64))  # now it knows all fields
     parts: list[dict[str, np.ndarray]] = []
     for begin in range(0, len(thetas), at_once):

@@ -65,10 +65,11 @@ class Camera:
     def __post_init__(self) -> None:
         pose = np.array(self.T_world_camera, float)
         turn = pose[:3, :3] if pose.shape == (4, 4) else np.zeros((3, 3))
-        if not np.isfinite(pose).all() or not np.allclose(turn @ turn.T, np.eye(3), atol=1e-6):
+        rigid = np.isfinite(pose).all() and np.allclose(turn @ turn.T, np.eye(3), atol=1e-6) and np.linalg.det(turn) > 0
+        if not rigid or not np.allclose(pose[3], (0, 0, 0, 1), atol=1e-6):
             raise SimError(
                 f"camera: T_world_camera of shape {pose.shape} is not a rigid pose. Needed is a 4 × 4 matrix whose "
-                "upper left 3 × 3 block is a rotation."
+                "upper left 3 × 3 block is a rotation, not a reflection, and whose last row is 0 0 0 1."
             )
         pose.setflags(write=False)
         object.__setattr__(self, "T_world_camera", pose)

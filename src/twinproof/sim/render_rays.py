@@ -25,7 +25,10 @@ GOLDEN = np.pi * (3 - np.sqrt(5))
 
 @dataclass(frozen=True)
 class Rays(Renderer):
-    """Analytic ray casting on the CPU. Depth, ids and normals are exact at pixel centres; colours are smoothed."""
+    """Analytic ray casting on the CPU. Depth, ids and normals are exact at pixel centres; colours are smoothed.
+
+    Geoms are drawn; sites and tendons are not.
+    """
 
     threads: int = 0  # 0: as many as this process may use
     edge_samples: int = 2  # rays along each side of a pixel that an edge crosses; 1: edges stay jagged

@@ -19,6 +19,7 @@ from mujoco.batch import DATA_FIELDS
 
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.theta import Theta
+from twinproof.sim.asked import whole, world_number
 from twinproof.sim.divergence import Divergence, Limits, explain, quiet
 from twinproof.sim.history import delays_sensors, write_past, write_sensed
 from twinproof.sim.parameters.base import nearest
@@ -54,6 +55,8 @@ class Rolled:
 
     def why(self, theta: int, window: int) -> Divergence | None:
         """The physics step, time and likely cause of a row's divergence; None where it did not diverge."""
+        thetas, windows = self.diverged_at.shape
+        theta, window = world_number(theta, thetas, "Theta"), world_number(window, windows, "window")
         return self.explain(theta, window) if self.diverged_at[theta, window] >= 0 else None
 
 
@@ -86,7 +89,7 @@ class Rollouts:
         self.outputs = tuple(outputs)
         self.substeps = substeps
         self.limits = limits or Limits()
-        self._nthread, self._seed = nthread, seed
+        self._nthread, self._seed = nthread, whole(seed, "the seed", 0)
         self._kept: dict[tuple[int, bool], Population] = {}
         self._applied: dict[tuple[int, bool], tuple[tuple[Theta, ...], bytes] | None] = {}
 
@@ -101,6 +104,8 @@ class Rollouts:
         `controls` are (W, T, nu), (P, W, T, nu), or `Held` on their own clock, which needs the number of `samples`.
         """
         count = len(thetas)
+        if not count:
+            raise SimError("no Thetas were given to roll out. Give one or more; Theta() is the nominal.")
         commands = self._commands(controls, samples, count)
         windows = len(commands.row) // count
         which = np.repeat(np.arange(count), windows)
@@ -191,7 +196,8 @@ def _begin(population: Population, start: Start, commands: Commands) -> np.ndarr
     first = commands.between(np.arange(batch.nsim), 0, 1)
     batch.bind("ctrl")[...] = first[:, 0]
     history = batch.bind("history")
-    write_past(model, history, first if start.past is None else start.past)
+    before = first if commands.before is None else first[commands.before]
+    write_past(model, history, before if start.past is None else start.past)
     if delays_sensors(model):
         write_sensed(model, history, population.sensed_now(None))
     begun: np.ndarray = batch.state.copy()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,8 @@ class Scene:
     hash: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        root = None if self.root is None else self.root.absolute()
+        root = None if self.root is None else Path(self.root).absolute()
+        _check_delays(self.control_delay_s, self.sensor_delay_s)
         names = files_of(self.xml)
         if names and root is None:
             raise SimError(f"the scene names the file {names[0]!r} and has no folder. Give its root.")
@@ -63,11 +65,11 @@ class Scene:
         return hash(self.hash)
 
     @classmethod
-    def read(cls, path: Path, root: Path | None = None) -> Scene:
+    def read(cls, path: Path | str, root: Path | str | None = None) -> Scene:
         """The scene in a foreign MJCF or URDF file, after it was scanned and compiled in a limited process."""
         from twinproof.sim.safe import check_foreign
 
-        return check_foreign(path, root).scene
+        return check_foreign(Path(path), None if root is None else Path(root)).scene
 
     @classmethod
     def of(cls, twin: Twin) -> Scene:
@@ -76,6 +78,7 @@ class Scene:
 
     def reserving(self, control_delay_s: float = 0.0, sensor_delay_s: float = 0.0) -> Scene:
         """The same scene with room for delays up to this long (at least what it has)."""
+        _check_delays(control_delay_s, sensor_delay_s)
         return replace(
             self,
             control_delay_s=max(self.control_delay_s, control_delay_s),
@@ -97,6 +100,12 @@ class Scene:
         return copy.copy(_compiled(self))
 
 
+def _check_delays(*delays_s: float) -> None:
+    for delay_s in delays_s:
+        if not (math.isfinite(delay_s) and delay_s >= 0):
+            raise SimError(f"a reserved delay is {delay_s} s. It is zero or more, and finite.")
+
+
 def engine() -> str:
     """The physics engine and its version, as twins and traces name it."""
     import mujoco
@@ -113,6 +122,8 @@ def _parsed(scene: Scene) -> MjSpec:
             spec.modelfiledir = "" if scene.root is None else str(scene.root)
     except ValueError as problem:
         raise SimError(f"the model does not parse: {_told(problem)}. Mend it there.") from None
+    if not (math.isfinite(spec.option.timestep) and spec.option.timestep > 0):
+        raise SimError(f"the model's timestep is {spec.option.timestep} s. Give its <option> one above zero.")
     spec.compiler.fusestatic = False  # the physics is the same, and every body keeps its name
     name_all(spec)
     for body in spec.bodies:

@@ -40,8 +40,6 @@ def _name(things: Iterable[Any], made: Any) -> None:
 def reserve_history(spec: MjSpec, control_s: float, sensor_s: float) -> None:
     """Room in the state for delays up to this long. A delay of zero then behaves as if there were no history."""
     for things, longest in ((spec.actuators, control_s), (spec.sensors, sensor_s)):
-        if longest < 0:
-            raise SimError(f"a reserved delay is {longest} s. It is zero or more.")
         steps = math.ceil(longest / spec.option.timestep - 1e-9)
         for thing in things:
             thing.nsample = max(thing.nsample, steps)

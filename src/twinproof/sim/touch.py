@@ -49,6 +49,8 @@ def with_touch(scene: Scene, pairs: Sequence[tuple[str, str]]) -> Scene:
     """The scene with a contact sensor for each pair of geoms or bodies, after all its own sensors."""
     if not pairs:
         return scene
+    for first, second in (pair for k, pair in enumerate(pairs) if pair in pairs[:k]):
+        raise SimError(f"touch has the pair {(first, second)} twice. Name each pair once.")
     model = scene.nominal()
     sensors = "".join(
         f"<contact name={quoteattr(_name(first, second))} {_side(model, first)}1={quoteattr(first)} "

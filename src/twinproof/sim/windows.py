@@ -75,6 +75,8 @@ class Held:
         time_s = np.asarray(self.time_s, dtype=np.float64)
         if time_s.shape != np.shape(self.value)[:-1] and time_s.shape != np.shape(self.value)[-2:-1]:
             raise SimError(f"{time_s.shape} command times do not fit commands of the shape {np.shape(self.value)}.")
+        if time_s.ndim == 0 or not time_s.shape[-1]:
+            raise SimError("held commands have no times. Give at least the command that holds from 0 s on.")
         if not (np.diff(time_s, axis=-1) > 0).all():
             raise SimError("the times of held commands must increase. Sort or re-stamp them.")
         if not (time_s[..., 0] <= 0).all():
@@ -94,11 +96,15 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class Commands:
-    """What each row is sent at each physics step, without a copy for every row: row r obeys value[row[r], step]."""
+    """What each row is sent at each physics step, without a copy for every row: row r obeys value[row[r], step].
+
+    Where a start has no past, the first command of row `before[r]` counts as row r's; None is each row's own.
+    """
 
     value: Float[np.ndarray, "sequences commands nu"]
     row: Int[np.ndarray, "rows"]
     step: Int[np.ndarray, "*sequences steps"]
+    before: Int[np.ndarray, "rows"] | None = None
 
     def between(self, rows: np.ndarray, begin: int, end: int) -> Float[np.ndarray, "some steps nu"]:
         """The commands of some rows for a run of physics steps; the last one holds for ever."""

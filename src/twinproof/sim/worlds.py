@@ -9,7 +9,7 @@ worlds.reset(worlds.diverged, thetas=fresh)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import mujoco
 import numpy as np
@@ -18,6 +18,7 @@ from mujoco.batch import DATA_FIELDS, SimulationError
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
+from twinproof.sim.asked import given_state, one_each, whole, world_number, world_rows
 from twinproof.sim.channels import ControlChannel, SensorChannel
 from twinproof.sim.divergence import Divergence, Limits, explain, quiet, warned
 from twinproof.sim.history import delays_sensors, write_past, write_sensed
@@ -45,7 +46,7 @@ class Worlds:
     def __init__(
         self,
         scene: Scene | Twin,
-        thetas: Sequence[Theta] | int,
+        thetas: Sequence[Theta] | SupportsIndex,
         *,
         touch: Sequence[tuple[str, str]] = (),
         substeps: int = 1,
@@ -55,9 +56,8 @@ class Worlds:
         seed: int = 0,
     ) -> None:
         scene = Scene.of(scene) if isinstance(scene, Twin) else scene
-        self.thetas: list[Theta] = [Theta()] * thetas if isinstance(thetas, int) else list(thetas)
-        if not self.thetas:
-            raise SimError("no worlds were asked for. Give their number, or a Theta for each.")
+        self.thetas: list[Theta] = one_each(thetas)
+        self.substeps, self._seed = whole(substeps, "substeps", 1), whole(seed, "the seed", 0)
         self.scene = with_touch(scene, touch)
         self.limits = limits or Limits()
         slow = unpokable(self.scene.nominal(), self.thetas)
@@ -66,7 +66,6 @@ class Worlds:
         self._batch = self._population.batch
         self._names = control_names(self.model)
         self._touch = TouchSensors(self.model, touch)
-        self.substeps, self._seed = substeps, seed
         self._stage = _VELOCITY if current else _NOTHING
         self._control: ControlChannel | None = None
         self._sensors: SensorChannel | None = None
@@ -164,8 +163,13 @@ class Worlds:
 
         The controls pass through backlash, jitter and joint offsets where Thetas have them, one tick a call.
         """
-        ctrl, nstep = self._checked(ctrl), self.substeps if nstep is None else nstep
+        ctrl, nstep = self._checked(ctrl), self.substeps if nstep is None else whole(nstep, "nstep", 1)
         if self._control is not None:
+            if nstep != self.substeps and self._control.jitter.any():
+                raise SimError(
+                    f"a call of {nstep} physics steps in worlds of {self.substeps}, whose commands have a jitter: it "
+                    f"is counted in ticks of {self.substeps}. Make the worlds with substeps={nstep}, leave nstep out."
+                )
             ctrl = self._control(ctrl)
         np.copyto(self._before, self._batch.state)
         self._ctrl[...] = ctrl
@@ -197,16 +201,19 @@ class Worlds:
         New `thetas`, one for each, are applied to the nominal. `ctrl` is what delayed actuators were sent before.
         """
         rows, order = self._rows(indices)
+        if thetas is not None and len(thetas) != len(rows):
+            raise SimError(f"{len(rows)} worlds were given {len(thetas)} Thetas. Give one each.")
         if not len(rows):
             return
+        model, key = self.model, self._keyframe(keyframe)
+        asked = (("qpos", qpos, model.nq), ("qvel", qvel, model.nv), ("ctrl", ctrl, model.nu))
+        given = {name: given_state(name, value, len(rows), width) for name, value, width in asked if value is not None}
         if thetas is not None:
             self.set_thetas(rows, [thetas[k] for k in order])
         batch = self._batch
-        batch.reset(rows, self._keyframe(keyframe), stage=_NOTHING)
-        for name, value in (("qpos", qpos), ("qvel", qvel), ("ctrl", ctrl)):
-            if value is not None:
-                value = np.asarray(value, dtype=np.float64)
-                batch.bind(name)[rows] = value[order] if value.ndim > 1 else value
+        batch.reset(rows, key, stage=_NOTHING)
+        for name, state in given.items():
+            batch.bind(name)[rows] = state[order] if state.ndim > 1 else state
         history = batch.bind("history")
         if history.shape[1]:
             past = history[rows]
@@ -254,6 +261,7 @@ class Worlds:
 
     def why(self, world: int) -> Divergence | None:
         """The step, the time and the likely cause of a world's divergence; None while it runs."""
+        world = world_number(world, self.count)
         if not self._diverged[world]:
             return None
         if world not in self._told:
@@ -304,10 +312,7 @@ class Worlds:
         if indices is None:
             everything = np.arange(self.count, dtype=np.int32)
             return everything, everything
-        chosen = np.asarray(indices)
-        if chosen.dtype == bool and chosen.shape == (self.count,):
-            chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.int64).reshape(-1)
+        chosen = world_rows(indices, self.count)
         order = np.argsort(chosen, kind="stable")
         rows = chosen[order]
         if rows.size and (rows[0] < 0 or rows[-1] >= self.count or (np.diff(rows) == 0).any()):

@@ -10,7 +10,7 @@ warp and mujoco_warp; nobody imports it who was not asked to.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import mujoco
 import mujoco_warp as mjw
@@ -21,6 +21,7 @@ import warp as wp
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
+from twinproof.sim.asked import one_each, whole, world_number
 from twinproof.sim.divergence import Divergence, Limits, explain
 from twinproof.sim.fields_gpu import CONTROL, SENSOR, DeviceChannels, DeviceFields, all_rows, put
 from twinproof.sim.history import delays_sensors
@@ -50,7 +51,7 @@ class GpuWorlds:
     def __init__(
         self,
         scene: Scene | Twin,
-        thetas: Sequence[Theta] | int,
+        thetas: Sequence[Theta] | SupportsIndex,
         *,
         touch: Sequence[tuple[str, str]] = (),
         substeps: int = 1,
@@ -61,9 +62,8 @@ class GpuWorlds:
         constraints: int | None = None,
     ) -> None:
         scene = Scene.of(scene) if isinstance(scene, Twin) else scene
-        self.thetas: list[Theta] = [Theta()] * thetas if isinstance(thetas, int) else list(thetas)
-        if not self.thetas:
-            raise SimError("no worlds were asked for. Give their number, or a Theta for each.")
+        self.thetas: list[Theta] = one_each(thetas)
+        self.substeps, seed = whole(substeps, "substeps", 1), whole(seed, "the seed", 0)
         self.scene, self.limits = with_touch(scene, touch), limits or Limits()
         self.host: Any = self.scene.nominal()
         check_supported(self.host)
@@ -76,10 +76,9 @@ class GpuWorlds:
             self._touch = TouchSensors(self.host, touch)
             self._graphs: dict[int | str, Any] = {}
             self._views: dict[str, torch.Tensor] = {}
-            self.substeps = substeps
             self._prepare()
             self._fields = DeviceFields(self.host, self.model, self.count, self._graphs.clear)
-            period_s = substeps * float(self.host.opt.timestep)
+            period_s = self.substeps * float(self.host.opt.timestep)
             self._channels = DeviceChannels(self._fields, (self.count, int(self.host.nu)), period_s, seed)
             self._write(all_rows(self.scene, self.thetas), None)
             self.reset()
@@ -179,7 +178,12 @@ class GpuWorlds:
                 f"the controls have the shape {tuple(ctrl.shape)}; {self.count} worlds with {len(self._names)} "
                 f"controls ({', '.join(self._names) or 'none'}) need {tuple(self.ctrl.shape)}."
             )
-        nstep = self.substeps if nstep is None else nstep
+        nstep = self.substeps if nstep is None else whole(nstep, "nstep", 1)
+        if nstep != self.substeps and self._channels.jitters:
+            raise SimError(
+                f"a call of {nstep} physics steps in worlds of {self.substeps}, whose commands have a jitter: it is "
+                f"counted in ticks of {self.substeps}. Make the worlds with substeps={nstep}, and leave nstep out."
+            )
         self.ctrl.copy_(self._channels.control(ctrl))
         self._launch(nstep, lambda: self._step(nstep))
 
@@ -240,6 +244,7 @@ class GpuWorlds:
 
     def why(self, world: int) -> Divergence | None:
         """The step, the time and the likely cause of a world's divergence; None while it runs. Waits for the device."""
+        world = world_number(world, self.count)
         flag = int(self._flag_view[world])
         if not flag:
             return None
@@ -321,7 +326,9 @@ class GpuWorlds:
         if indices is None:
             return torch.ones(self.count, dtype=torch.bool, device=device)
         chosen = torch.as_tensor(indices, device=device)
-        if chosen.dtype == torch.bool and chosen.shape == (self.count,):
+        if chosen.dtype == torch.bool:
+            if chosen.shape != (self.count,):
+                raise SimError(f"the mask of worlds has the shape {tuple(chosen.shape)}; it needs ({self.count},).")
             return chosen
         return torch.zeros(self.count, dtype=torch.bool, device=device).index_fill_(0, chosen.long(), True)
 

@@ -50,6 +50,12 @@ class JointDamping(_OfDofs):
     LIMITS: ClassVar = (0.0, 1e4)
     FIELDS: ClassVar = ("dof_damping",)
 
+    def lacks(self, model: MjModel) -> str:
+        body = int(model.jnt_bodyid[self.index(model)])
+        if not _is_flex_point(model, body):
+            return ""
+        return f"the joint {self.name!r} moves a point of a flex, which MuJoCo damps by its elasticity and edges alone"
+
     def write(self, spec: MjSpec, value: float) -> None:
         spec.joint(self.name).damping[0] = value
 
@@ -139,3 +145,14 @@ class JointOffset(Outside):
     def lacks(self, model: MjModel) -> str:
         single = model.jnt_type[self.index(model)] in (HINGE, SLIDE)
         return "" if single else f"the joint {self.name!r} neither turns about an axis nor slides along one"
+
+
+def _is_flex_point(model: MjModel, body: int) -> bool:
+    """Whether a body was made for one vertex or node of a flex: not what a flex is pinned to, nor a rigid flex's."""
+    soft = np.flatnonzero(model.flex_rigid == 0)
+    for kind in ("vert", "node"):
+        bodies, first = getattr(model, f"flex_{kind}bodyid"), getattr(model, f"flex_{kind}adr")
+        count = getattr(model, f"flex_{kind}num")
+        if any(body in bodies[first[flex] : first[flex] + count[flex]] for flex in soft):
+            return body not in model.body_parentid
+    return False

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
 from twinproof.nouns.errors import SimError
+from twinproof.nouns.theta import Theta
 from twinproof.sim.parameters.actuators import (
     ActuatorBacklash,
     ActuatorBias,
@@ -138,6 +139,21 @@ def parameter(id: str) -> Parameter:
     if not name or quantity not in KINDS[kind]:
         raise SimError(f"{id!r} is no parameter: a {kind} has no {quantity!r}. {nearest(quantity, KINDS[kind])}")
     return KINDS[kind][quantity](name)
+
+
+def check_once(ids: Iterable[str]) -> None:
+    """No two ids of one Theta mean the same parameter."""
+    seen: dict[str, str] = {}
+    for id in ids:
+        other = seen.setdefault(parameter(id).id, id)
+        if other != id:
+            raise SimError(f"{other} and {id} are the same parameter, {parameter(id).id}. Give one of them.")
+
+
+def canonical(theta: Theta) -> Theta:
+    """The same values under the parameters' own ids, without aliases."""
+    check_once(theta)
+    return Theta({parameter(id).id: value for id, value in theta.items()})
 
 
 def vocabulary(model: MjModel) -> tuple[Parameter, ...]:
