@@ -9,10 +9,8 @@ on. Kernels are compiled and graphs captured before anything is timed; the conte
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ import numpy as np
 import torch
 import warp as wp
 from bench.lab_scene import lab_model, lab_state, png
+from bench.sections import run_sections
 
 from twinproof.sim.render import Image
 from twinproof.sim.render_camera import Named
@@ -173,18 +172,8 @@ def main() -> None:
         for count in COUNTS:
             name = f"{count} worlds, {size} × {size}, {model.ngeom} geoms"
             sections[name] = lambda count=count, size=size: speed(model, count, size)
-    for name, section in sections.items():
-        begun = time.perf_counter()
-        try:
-            with wp.ScopedDevice(DEVICE):
-                result[name] = section()
-        except Exception:  # noqa: BLE001  a section that fails is told with its traceback, and the others still run
-            result[name] = {"failed": traceback.format_exc()}
-        print(f"== {name} ({time.perf_counter() - begun:.1f} s)")
-        for key, value in result[name].items():
-            print(f"   {key}: {value:,.4g}" if isinstance(value, float) else f"   {key}: {value}", flush=True)
-        if path is not None:
-            path.write_text(json.dumps(result, indent=2))
+    with wp.ScopedDevice(DEVICE):
+        run_sections(result, sections, path)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ others go on. Kernels are compiled before anything is timed.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import numpy as np
 import torch
 import warp as wp
 from bench.arm_and_cube import SUBSTEPS, scene, thetas
+from bench.sections import run_sections
 from bench.worlds_scenes import PARITY, parity
 
 from twinproof.sim.population import field_rows
@@ -174,17 +173,7 @@ def main() -> None:
         "ns per world and physics step": ladder,
     }
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    for name, section in sections.items():
-        begun = time.perf_counter()
-        try:
-            result[name] = section()
-        except Exception:  # noqa: BLE001  a section that fails is told with its traceback, and the others still run
-            result[name] = {"failed": traceback.format_exc()}
-        print(f"== {name} ({time.perf_counter() - begun:.1f} s)")
-        for key, value in result[name].items():
-            print(f"   {key}: {value:,.4g}" if isinstance(value, float) else f"   {key}: {value}", flush=True)
-        if path is not None:
-            path.write_text(json.dumps(result, indent=2))
+    run_sections(result, sections, path)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ from twinproof.nouns.video_write import Encoding, cut_video, encode, index_packe
 ENCODINGS = {
     "av1": Encoding("libsvtav1", "yuv420p", "rgb24", {"crf": "30", "g": "2", "preset": "12", "svtav1-params": "lp=1"}),
     "h264 with B-frames": Encoding("libx264", "yuv420p", "rgb24", {"crf": "18", "g": "12", "bf": "3"}),
+    "hevc with 10 bits": Encoding(
+        "libx265", "yuv420p10le", "rgb24", {"crf": "18", "x265-params": "log-level=none:keyint=8"}
+    ),
     "hevc": Encoding("libx265", "yuv420p", "rgb24", {"crf": "18", "x265-params": "log-level=none:keyint=8"}),
 }
 
@@ -73,6 +76,15 @@ def test_a_cut_on_key_frames_copies_packets_and_one_between_them_is_stored_lossl
     for first, cut in ((8, clean), (7, dirty)):
         for k, (_, image) in enumerate(cut.frames()):
             assert np.array_equal(image, whole[(first + k) / 10])
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_cut_between_key_frames_gives_the_very_same_pictures(tmp_path, name):
+    video = film(tmp_path / "v.mp4", ENCODINGS[name])
+    whole = dict(video.frames())
+    cut = cut_video(index_packets(video.path, "front"), 3, 7, "front", np.arange(7) / 10, tmp_path / "cut.mp4")
+    for k, (_, image) in enumerate(cut.frames()):
+        assert np.array_equal(image, whole[(3 + k) / 10])
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def _recode(source: Packets, low: int, high: int, camera: str, time_s: np.ndarra
 
 
 def _lossless_stream(output: Any, frame: Any) -> Any:
-    """A stream that keeps a frame's samples: H.264 without quantisation for YUV, PNG for gray and RGB."""
+    """A stream that keeps a frame's samples: lossless H.264, HEVC for more than 8 bits, PNG for gray and the rest."""
     name = str(frame.format.name)
     kept = {"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p"}
     if name in kept:
@@ -205,9 +205,13 @@ def _lossless_stream(output: Any, frame: Any) -> Any:
     elif name.startswith("gb"):
         stream = output.add_stream("libx264rgb", rate=30, options={"qp": "0", "preset": "veryfast"})
         stream.pix_fmt = "rgb24"
+    elif name.startswith("yuv") and name.endswith(("10le", "12le")):
+        lossless = {"preset": "veryfast", "x265-params": "lossless=1:bframes=0:log-level=none"}
+        stream = output.add_stream("libx265", rate=30, options=lossless)
+        stream.pix_fmt = name
     else:
         stream = output.add_stream("png", rate=30)
-        stream.pix_fmt = {"gray16le": "gray16be", "yuv420p10le": "rgb48be"}.get(name, name)
+        stream.pix_fmt = {"gray16le": "gray16be"}.get(name, name)
     stream.width, stream.height = frame.width, frame.height
     stream.time_base = stream.codec_context.time_base = Fraction(1, TICKS)
     stream.codec_context.color_range = frame.color_range

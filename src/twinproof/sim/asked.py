@@ -74,3 +74,11 @@ def given_state(name: str, value: Any, rows: int, width: int) -> np.ndarray:
             "mend it, or leave that world out."
         )
     return found
+
+
+def refuse_other_tick(nstep: int, substeps: int) -> None:
+    """A jitter is counted in ticks of the worlds' own substeps, so a call of another length would stretch it."""
+    raise SimError(
+        f"a call of {nstep} physics steps in worlds of {substeps}, whose commands have a jitter: it is counted in "
+        f"ticks of {substeps}. Make the worlds with substeps={nstep}, and leave nstep out."
+    )

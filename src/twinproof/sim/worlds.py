@@ -18,7 +18,7 @@ from mujoco.batch import DATA_FIELDS, SimulationError
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
-from twinproof.sim.asked import given_state, one_each, whole, world_number, world_rows
+from twinproof.sim.asked import given_state, one_each, refuse_other_tick, whole, world_number, world_rows
 from twinproof.sim.channels import ControlChannel, SensorChannel
 from twinproof.sim.divergence import Divergence, Limits, explain, quiet, warned
 from twinproof.sim.history import delays_sensors, write_past, write_sensed
@@ -166,10 +166,7 @@ class Worlds:
         ctrl, nstep = self._checked(ctrl), self.substeps if nstep is None else whole(nstep, "nstep", 1)
         if self._control is not None:
             if nstep != self.substeps and self._control.jitter.any():
-                raise SimError(
-                    f"a call of {nstep} physics steps in worlds of {self.substeps}, whose commands have a jitter: it "
-                    f"is counted in ticks of {self.substeps}. Make the worlds with substeps={nstep}, leave nstep out."
-                )
+                refuse_other_tick(nstep, self.substeps)
             ctrl = self._control(ctrl)
         np.copyto(self._before, self._batch.state)
         self._ctrl[...] = ctrl

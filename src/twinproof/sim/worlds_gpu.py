@@ -21,7 +21,7 @@ import warp as wp
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
-from twinproof.sim.asked import one_each, whole, world_number
+from twinproof.sim.asked import one_each, refuse_other_tick, whole, world_number
 from twinproof.sim.divergence import Divergence, Limits, explain
 from twinproof.sim.fields_gpu import CONTROL, SENSOR, DeviceChannels, DeviceFields, all_rows, put
 from twinproof.sim.history import delays_sensors
@@ -180,10 +180,7 @@ class GpuWorlds:
             )
         nstep = self.substeps if nstep is None else whole(nstep, "nstep", 1)
         if nstep != self.substeps and self._channels.jitters:
-            raise SimError(
-                f"a call of {nstep} physics steps in worlds of {self.substeps}, whose commands have a jitter: it is "
-                f"counted in ticks of {self.substeps}. Make the worlds with substeps={nstep}, and leave nstep out."
-            )
+            refuse_other_tick(nstep, self.substeps)
         self.ctrl.copy_(self._channels.control(ctrl))
         self._launch(nstep, lambda: self._step(nstep))
 
