@@ -137,6 +137,7 @@ class LabRecord:
       twinproof lab record push --episodes 12 --seed 0 --out practice
       twinproof lab record pendulum --episodes 8 --effects off --truth truth.json --out practice
       twinproof lab record handover --to mcap --size 320 240 --out practice
+      twinproof lab record pendulum --episodes 1 --trajectory trajectory.json --out excited
 
     Writes a dataset, a rig.toml and the nominal model; what is hidden goes to --truth alone.
     """
@@ -165,6 +166,65 @@ class LabRecord:
     """Behaviours to play, with commas, instead of the bench's own cycle."""
     scan: bool = True
     """Whether every sixth episode carries the wrist camera around the scene."""
+    trajectory: Path | None = None
+    """Play these commands (a file that `twinproof excite` wrote) in every episode, instead of behaviours."""
+
+
+@dataclass(frozen=True)
+class Reconstruct:
+    """Make a Twin. So far from a scene that you state: MJCF or URDF, every part marked as declared.
+
+    examples:
+      twinproof reconstruct split --scene scene.xml --out twin
+    """
+
+    split: Positional[Path]
+    """A Split folder; the twin belongs to its calibration part."""
+    scene: Path
+    """The scene's MJCF or URDF file; its meshes and textures lie beside it."""
+    out: Path
+    """The new Twin folder."""
+
+
+@dataclass(frozen=True)
+class Identify:
+    """Find masses, frictions, dampings, delays from calibration episodes: a Posterior, and what they cannot tell.
+
+    examples:
+      twinproof identify twin split --parameters 'joint.*.damping' 'body.arm.mass' 'actuator.*.delay' --out posterior
+      twinproof identify twin split --parameters 'body.cube.*' --prior 'body.cube.mass=0.37+-0.01' --out posterior
+      twinproof identify twin split --parameters 'body.object.mass' --differ 'body.object.mass=object' --out posterior
+      twinproof identify twin split --parameters 'joint.*.damping' --method svgd --plots plots --out posterior
+
+    A killed run goes on where it was when it is started again with the same settings.
+    """
+
+    twin: Positional[Path]
+    """A Twin folder."""
+    split: Positional[Path]
+    """A Split folder. Calibration is fitted, validation tests the bands, the holdout stays sealed."""
+    parameters: tuple[str, ...]
+    """Ids or patterns (docs/parameters.md): 'joint.*.damping', 'object.cube.friction', 'signal.NAME.delay'."""
+    out: Path
+    """The new Posterior folder."""
+    prior: tuple[str, ...] = ()
+    """What is known: a range 'PATTERN=LOW..HIGH', or a value with its sd 'PATTERN=MEAN+-SD'. Default: a wide range."""
+    differ: tuple[str, ...] = ()
+    """Parameters that differ between objects or episodes: 'body.object.mass=object', 'joint.*.offset=episode'."""
+    scenes: str | None = None
+    """Other scenes for other objects, by label: 'practice/scene_{object}.xml'."""
+    fix: tuple[str, ...] = ()
+    """Known values that are not fitted: 'actuator.elbow.delay=0.012'."""
+    method: Literal["laplace", "bootstrap", "svgd", "mdn", "npe"] = "laplace"
+    """How the posterior is drawn. laplace is the fast default; mdn and npe need the extras learn and sbi."""
+    horizons: str = "0.15; 0.6; 0.15"
+    """Window lengths in s: stages apart by ';', lengths that are fitted at once by ','. 'inf' is a whole episode."""
+    starts: int = 1
+    """Where the fit begins: the nominal values, and so many scattered points less one."""
+    seed: int = 0
+    """Decides everything that is drawn."""
+    plots: Path | None = None
+    """A new folder for pictures: fits, pairs, prior and posterior, weak directions, spectra, coverage."""
 
 
 @dataclass(frozen=True)
@@ -268,13 +328,48 @@ def _lab_record(config: LabRecord) -> int:
     from twinproof.ingest import report
     from twinproof.lab.record import Options, record
     from twinproof.nouns.progress import bar
+    from twinproof.nouns.trajectory import read_trajectory
 
     names = tuple(name.strip() for name in (config.behaviours or "").split(",") if name.strip())
-    how = Options(config.to, config.effects, config.size, config.images, config.tracker, names, config.scan)
+    played = None if config.trajectory is None else read_trajectory(config.trajectory)
+    how = Options(
+        config.to, config.effects, config.size, config.images, config.tracker, names, config.scan, trajectory=played
+    )
     with bar("lab") as progress:
         record(config.bench, config.episodes, config.seed, config.out, config.truth, how, progress)
     report.say(f"reality: lab bench {config.bench!r}, simulated; {config.episodes} episodes in {config.out}")
     report.say(f"  twinproof ingest {config.out / 'dataset'} --rig {config.out / 'rig.toml'} --out recording")
+    return 0
+
+
+def _reconstruct(config: Reconstruct) -> int:
+    import tempfile
+    from datetime import UTC, datetime
+
+    from twinproof.ingest import report
+    from twinproof.nouns.split import Split as SplitNoun
+    from twinproof.reconstruct.declare import declared
+    from twinproof.sim.scene import Scene
+
+    split, started = SplitNoun.load(config.split), datetime.now(UTC)
+    calibration, _, _ = split.parts()
+    with tempfile.TemporaryDirectory() as scratch:
+        scene = Scene.read(config.scene)
+        twin = declared(scene, config.scene.name, calibration, Path(scratch), split.ledger.head())
+        split.log_fit("reconstruct", twin.hash, twin.episodes, started, datetime.now(UTC))
+        twin.save(config.out)
+    settings.save(settings.resolved(config, "reconstruct"), config.out)
+    report.say(f"{config.out}: twin {twin.hash[:16]}, {len(twin.bodies)} bodies, all declared")
+    return 0
+
+
+def _identify(config: Identify) -> int:
+    from twinproof.identify import command, report
+
+    with command.bars() as progress:
+        found = command.run(command.Asked(**vars(config)), progress)
+    settings.save(settings.resolved(config, "identify"), config.out)
+    report.posterior(found, config.out)
     return 0
 
 
@@ -291,6 +386,8 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "audit": (Audit, _audit),
     "convert": (Convert, _convert),
     "lab record": (LabRecord, _lab_record),
+    "reconstruct": (Reconstruct, _reconstruct),
+    "identify": (Identify, _identify),
     "doctor": (Doctor, _doctor),
 }
 

@@ -26,11 +26,13 @@ from twinproof.lab import truth as truths
 from twinproof.lab.bench import Bench
 from twinproof.lab.benches import bench as bench_named
 from twinproof.lab.cameras import Film, Shots, in_order, schedule
+from twinproof.lab.drive import check_limits
 from twinproof.lab.effects import chosen
 from twinproof.lab.hidden import Plant
 from twinproof.lab.models import textures
 from twinproof.lab.population import instance, measured
-from twinproof.lab.take import Played, play, takes
+from twinproof.lab.robot import default_limits
+from twinproof.lab.take import PLAYED, Played, play, takes
 from twinproof.lab.tracker import COLUMNS, Tracker, track, tracker
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError
@@ -43,6 +45,7 @@ from twinproof.nouns.rig import Arm, Camera, Joint, Labels, Model, Rig, SignalRu
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.strict import plain
 from twinproof.nouns.toml_text import to_toml
+from twinproof.nouns.trajectory import Trajectory
 from twinproof.nouns.video import Video
 from twinproof.nouns.video_write import write_pictures
 
@@ -62,12 +65,15 @@ class Options:
     scan: bool = True  # every sixth episode carries the wrist camera around
     plant: int | None = None
     cameras: tuple[str, ...] = ()  # only these; all of the bench by default
+    trajectory: Trajectory | None = None  # every episode plays these commands, and no behaviour
 
     def __post_init__(self) -> None:
         if self.to not in ("lerobot", "mcap"):
             raise ConfigError(f"a recording cannot be written as {self.to!r}. Use lerobot or mcap.")
         if any(side < 16 or side % 2 or side > 4096 for side in self.size):
             raise ConfigError(f"pictures of {self.size[0]}×{self.size[1]} cannot be: even sides from 16 to 4096 are.")
+        if self.trajectory is not None and self.behaviours:
+            raise ConfigError("a trajectory and behaviours were asked for. An episode plays one or the other.")
 
 
 def record(
@@ -81,6 +87,16 @@ def record(
 ) -> None:
     """Records episodes of a bench into a new folder, all of it or nothing; the truth goes to its own file."""
     _Session(bench_named(bench), episodes, seed, how or Options()).write(out, truth, progress)
+
+
+def in_memory(bench: str, episodes: int, seed: int, how: Options | None = None) -> tuple[tuple[Episode, ...], Plant]:
+    """The episodes of a recording without pictures, as a bag would carry them, and the plant that was hidden."""
+    session = _Session(bench_named(bench), episodes, seed, replace(how or Options(), images=False))
+    made = []
+    for take in session.takes:
+        played = play(session.bench, session.plant, take, session.effects, seed, session.options.trajectory)
+        made.append(session.episode(played, Path())[0])
+    return tuple(made), session.plant
 
 
 class _Session:
@@ -108,7 +124,11 @@ class _Session:
         carried = any(camera.name == "wrist" for camera in self.cameras)
         if "scan" in options.behaviours and not carried:
             raise ConfigError("a scan carries the wrist camera, and it is not recorded. Record it, or leave scan out.")
-        self.takes = takes(bench, episodes, seed, options.behaviours, options.scan and carried)
+        if options.trajectory is not None:
+            options.trajectory.for_robot(bench.joints, bench.rate_hz)
+            check_limits(options.trajectory, default_limits(bench.name))
+        cycle = options.behaviours if options.trajectory is None else (PLAYED,)
+        self.takes = takes(bench, episodes, seed, cycle, options.scan and carried)
 
     def write(self, out: Path, truth: Path | None, progress: Progress) -> None:
         """Plays, films and writes."""
@@ -128,8 +148,8 @@ class _Session:
             work = scratch / "work"
             made, known = [], []
             for done, take in enumerate(self.takes, 1):
-                played = play(self.bench, self.plant, take, self.effects, self.seed)
-                episode, shots = self._episode(played, work)
+                played = play(self.bench, self.plant, take, self.effects, self.seed, self.options.trajectory)
+                episode, shots = self.episode(played, work)
                 made.append(episode)
                 known.append(truths.episode_truth(self.bench, played, shots))
                 progress(done, episode.source, len(self.takes))
@@ -143,7 +163,8 @@ class _Session:
                 self._told = True
                 truths.write_truth(truth, {**found, "episodes": known})
 
-    def _episode(self, played: Played, work: Path) -> tuple[Episode, dict[str, Shots]]:
+    def episode(self, played: Played, work: Path) -> tuple[Episode, dict[str, Shots]]:
+        """The take as an episode, and when its pictures were taken; these go to the folder `work`."""
         take = played.take
         path = ("lab", self.bench.name, f"episode{take.number}")
         signals = self._signals(played, stream(self.seed, *path, "bus"))

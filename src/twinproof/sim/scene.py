@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.hashing import content_hash, hash_file
 from twinproof.sim.references import expand, files_of
-from twinproof.sim.settle import name_all, reserve_history, settle
+from twinproof.sim.settle import name_all, reserve_history, settle, strip
 
 if TYPE_CHECKING:
     from mujoco import MjModel, MjSpec
@@ -42,6 +42,7 @@ class Scene:
     root: Path | None = None
     control_delay_s: float = 0.0
     sensor_delay_s: float = 0.0
+    lean: bool = False  # without what only shows: half of the time of a step may go into it
     hash: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ class Scene:
             raise SimError(f"the scene names {missing[0]!r}, which is not in {root}. Put it there, or mend the name.")
         files = {name: hash_file(root / name) for name in names if root}
         object.__setattr__(self, "root", root)
-        content = [self.xml, files, self.control_delay_s, self.sensor_delay_s]
+        content = [self.xml, files, self.control_delay_s, self.sensor_delay_s, self.lean]
         object.__setattr__(self, "hash", content_hash(content))
 
     def __eq__(self, other: object) -> bool:
@@ -84,6 +85,10 @@ class Scene:
             control_delay_s=max(self.control_delay_s, control_delay_s),
             sensor_delay_s=max(self.sensor_delay_s, sensor_delay_s),
         )
+
+    def leaner(self) -> Scene:
+        """The same physics, to the last bit, without geoms that touch nothing, lights and cameras."""
+        return replace(self, lean=True)
 
     def spec(self) -> MjSpec:
         """The nominal spec, parsed anew. Everything in it has a name, and nothing waits to be derived."""
@@ -129,6 +134,8 @@ def _parsed(scene: Scene) -> MjSpec:
     for body in spec.bodies:
         body.simple = 0  # MuJoCo's diagonal shortcut would outlive a shifted centre of mass, in silence
     reserve_history(spec, scene.control_delay_s, scene.sensor_delay_s)
+    if scene.lean:
+        strip(spec, _compiled_raw(replace(scene, lean=False)))
     return spec
 
 

@@ -100,6 +100,28 @@ def freeze_inertia(body: Any, built: MjModel) -> None:
     body.ialt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
 
 
+def strip(spec: MjSpec, built: MjModel) -> None:
+    """Takes out what physics never looks at, once every inertia is stated: geoms that touch nothing, lights, cameras.
+
+    What a sensor, a tendon or a pair names stays.
+    """
+    for body in spec.bodies[1:]:
+        if built.body(body.name).mass[0] > 0:
+            freeze_inertia(body, built)
+    named = {sensor.objname for sensor in spec.sensors} | {sensor.refname for sensor in spec.sensors}
+    named |= {name for pair in spec.pairs for name in (pair.geomname1, pair.geomname2)}
+    wrapped = {int(built.wrap_objid[k]) for k in range(built.nwrap)} if built.nwrap else set[int]()
+    for geom in list(spec.geoms):
+        found = built.geom(geom.name)
+        touches = found.contype[0] or found.conaffinity[0]
+        fluid = bool(np.any(built.geom_fluid[found.id]))
+        if not (touches or fluid or geom.name in named or found.id in wrapped):
+            spec.delete(geom)
+    for thing in [*spec.lights, *spec.cameras]:
+        if thing.name not in named:
+            spec.delete(thing)
+
+
 def _settle_actuator(actuator: Any, found: Any) -> None:
     if actuator.inheritrange > 0:
         actuator.inheritrange = 0

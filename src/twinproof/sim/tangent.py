@@ -26,9 +26,18 @@ def differentiate_pos(model: mujoco.MjModel, start: np.ndarray, end: np.ndarray)
     plain_q, plain_v = _plain(model)
     change[..., plain_v] = end[..., plain_q] - start[..., plain_q]
     for q, v in _quaternions(model):
-        conjugate = start[..., q : q + 4] * np.array([1.0, -1.0, -1.0, -1.0])
-        change[..., v : v + 3] = _rotation(_times(conjugate, end[..., q : q + 4]))
+        change[..., v : v + 3] = between_quaternions(start[..., q : q + 4], end[..., q : q + 4])
     return change
+
+
+def between_quaternions(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The rotation vector (…, 3), in the start's own frame, that turns `start` (…, 4) into `end`."""
+    return _rotation(_times(start * np.array([1.0, -1.0, -1.0, -1.0]), end))
+
+
+def turned(quat: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """`quat` (…, 4) turned by the rotation vectors `turn` (…, 3) in its own frame."""
+    return _times(*np.broadcast_arrays(quat, _turn(turn)))
 
 
 def _quaternions(model: mujoco.MjModel) -> list[tuple[int, int]]:

@@ -41,7 +41,7 @@ from twinproof.sim.parameters.looks import (
     LightLevel,
     LightPlace,
 )
-from twinproof.sim.parameters.sensors import SensorBias, SensorDelay, SensorNoise, SensorQuantum
+from twinproof.sim.parameters.sensors import SensorBias, SensorDelay, SensorNoise, SensorQuantum, SignalError
 from twinproof.sim.parameters.surfaces import (
     COLOURS,
     GLOSS,
@@ -121,6 +121,7 @@ KINDS: dict[str, dict[str, Maker]] = {
     "sensor": {"bias": SensorBias, "noise": SensorNoise, "quantum": SensorQuantum, "delay": SensorDelay},
 }
 GRAVITY = ("magnitude", "tilt_x", "tilt_y")
+SIGNAL = ("delay", "offset_x", "offset_y", "offset_z")  # of a recorded signal, which no model lists
 # object.NAME.… are what people say for one thing of the scene; they stand for an id of its body
 ALIASES = {"friction": "friction_slide"}
 
@@ -134,8 +135,12 @@ def parameter(id: str) -> Parameter:
         kind, quantity = "body", ALIASES.get(quantity, quantity)
     if kind == "gravity" and rest in GRAVITY:
         return Gravity(rest)
+    if kind == "signal" and name and quantity in SIGNAL:
+        return SignalError(name, quantity)
     if kind not in KINDS:
-        raise SimError(f"{id!r} is no parameter: it begins with {kind!r}. {nearest(kind, [*KINDS, 'gravity'])}")
+        raise SimError(
+            f"{id!r} is no parameter: it begins with {kind!r}. {nearest(kind, [*KINDS, 'gravity', 'signal'])}"
+        )
     if not name or quantity not in KINDS[kind]:
         raise SimError(f"{id!r} is no parameter: a {kind} has no {quantity!r}. {nearest(quantity, KINDS[kind])}")
     return KINDS[kind][quantity](name)

@@ -65,3 +65,29 @@ class SensorDelay(History):
 
     KIND: ClassVar = "sensor"
     FIELDS: ClassVar = ("sensor_delay",)
+
+
+@dataclass(frozen=True)
+class SignalError(Outside):
+    """What a recorded signal adds by itself: stamps that are late, or a tracker's frame beside the world's.
+
+    No model knows it: it acts where recordings are compared with simulations, and nowhere else.
+    """
+
+    KIND: ClassVar = "signal"
+    which: str = "delay"  # delay | offset_x | offset_y | offset_z
+
+    @property
+    def quantity(self) -> str:
+        return self.which
+
+    @property
+    def unit(self) -> str:
+        return "s" if self.which == "delay" else "m"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return (-10.0, 10.0)
+
+    def lacks(self, model: MjModel) -> str:
+        return ""

@@ -1,0 +1,1 @@
+"""From a twin and recorded episodes to what the parameters are, and how sure that is."""

@@ -1,0 +1,176 @@
+"""`twinproof identify` from its texts to a saved Posterior: strings become objects here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from twinproof.identify.beliefs import Stated
+from twinproof.identify.checkpoint import Checkpoint
+from twinproof.identify.fit import GaussNewton
+from twinproof.identify.infer import Question, identified
+from twinproof.identify.method import Method
+from twinproof.nouns.errors import ConfigError, StoreError
+from twinproof.nouns.hashing import content_hash
+from twinproof.nouns.posterior import Posterior
+from twinproof.nouns.progress import Progress, bar
+from twinproof.nouns.randomness import stream
+from twinproof.nouns.split import Split
+from twinproof.nouns.strict import plain
+from twinproof.nouns.twin import Twin
+from twinproof.sim.scene import Scene
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The settings of the command, as texts."""
+
+    twin: Path
+    split: Path
+    parameters: tuple[str, ...]
+    out: Path
+    prior: tuple[str, ...]
+    differ: tuple[str, ...]
+    scenes: str | None
+    fix: tuple[str, ...]
+    method: str
+    horizons: str
+    starts: int
+    seed: int
+    plots: Path | None
+
+
+@contextmanager
+def bars() -> Iterator[Progress]:
+    """A bar that shows stage, cost and time left."""
+    with bar("identify") as progress:
+        yield progress
+
+
+def run(asked: Asked, progress: Progress) -> Posterior:
+    """Fits, saves the posterior, writes the ledger's line, and draws pictures where asked."""
+    for path in (asked.out, asked.plots):
+        if path is not None and path.exists():
+            raise StoreError(f"{path} exists. Nothing is overwritten: name another folder, or remove it.")
+    twin, split, started = Twin.load(asked.twin), Split.load(asked.split), datetime.now(UTC)
+    calibration, validation, _ = split.parts()
+    question = Question(
+        asked.parameters,
+        tuple(Stated.parse(text) for text in asked.prior),
+        pairs(asked.differ, "--differ", "body.object.mass=object"),
+        {id: number(value, id) for id, value in pairs(asked.fix, "--fix", "actuator.elbow.delay=0.012").items()},
+        scenes_of(asked.scenes, [episode.labels for episode in calibration.recording.episodes]),
+    )
+    method, point = method_of(asked.method), GaussNewton(horizons_of(asked.horizons))
+    texts = [asked.parameters, asked.prior, asked.differ, asked.scenes, asked.fix, asked.starts, asked.seed]
+    key = content_hash([twin.hash, calibration.hash, plain(texts), plain(method), plain(point)])
+    keep = Checkpoint(asked.out.with_name(f".{asked.out.name}.fit"), key)
+    posterior, found, checked = identified(
+        twin,
+        calibration,
+        question,
+        method,
+        stream(asked.seed, "identify"),
+        point=point,
+        starts=asked.starts,
+        validation=validation,
+        progress=progress,
+        keep=keep,
+        seed_number=asked.seed,
+        ledger=split.ledger.head(),
+    )
+    split.log_fit("identify", posterior.hash, posterior.episodes, started, datetime.now(UTC))
+    posterior.save(asked.out)
+    keep.clear()
+    if asked.plots is not None:
+        from twinproof.identify.plots import draw_all
+
+        progress(0, "drawing pictures", None)
+        draw_all(found, asked.plots, checked)
+    return posterior
+
+
+def method_of(name: str) -> Method:
+    """The method of a name, with its default settings."""
+    match name:
+        case "laplace":
+            from twinproof.identify.laplace import Laplace
+
+            return Laplace()
+        case "bootstrap":
+            from twinproof.identify.bootstrap import BlockBootstrap
+
+            return BlockBootstrap()
+        case "svgd":
+            from twinproof.identify.svgd import Svgd
+
+            return Svgd()
+        case "mdn":
+            from twinproof.identify.mixture_density import MixtureDensity
+
+            return MixtureDensity()
+        case "npe":
+            from twinproof.identify.npe import Npe
+
+            return Npe()
+        case _:
+            raise ConfigError(f"there is no method {name!r}. Use laplace, bootstrap, svgd, mdn or npe.")
+
+
+def horizons_of(text: str) -> tuple[tuple[float, ...], ...]:
+    """Stages of window lengths from '0.15; 0.6, 2'."""
+    try:
+        stages = tuple(tuple(float(part) for part in stage.split(",")) for stage in text.split(";"))
+        if not all(length > 0 for stage in stages for length in stage):
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            f"the horizons {text!r} cannot be read. Write lengths above zero in s, stages apart by ';': '0.15; 0.6, 2'."
+        ) from None
+    return stages
+
+
+def pairs(texts: Sequence[str], option: str, example: str) -> dict[str, str]:
+    """NAME=VALUE texts as a mapping."""
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise ConfigError(f"{option} {text!r} cannot be read. Write NAME=VALUE, as in '{example}'.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def number(text: str, id: str) -> float:
+    """A finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise ConfigError(f"{id} is to be fixed at {text!r}, which is no number.")
+    return value
+
+
+def scenes_of(pattern: str | None, labels: Sequence[Mapping[str, str]]) -> dict[str, dict[str, Scene]]:
+    """The scenes that a pattern such as 'practice/scene_{object}.xml' names for the labels that occur."""
+    if pattern is None:
+        return {}
+    begin, end = pattern.find("{"), pattern.find("}")
+    if begin < 0 or end < begin:
+        raise ConfigError(f"--scenes {pattern!r} names no label. Write it like 'practice/scene_{{object}}.xml'.")
+    key = pattern[begin + 1 : end]
+    found: dict[str, Scene] = {}
+    for value in sorted({each[key] for each in labels if key in each}):
+        path = Path(pattern[:begin] + value + pattern[end + 1 :])
+        if not path.is_file():
+            raise ConfigError(f"--scenes: {path} does not exist, and an episode has {key} {value!r}. Put it there.")
+        found[value] = Scene.read(path)
+    if not found:
+        raise ConfigError(f"--scenes: no episode has a label {key!r}. Label them in the rig.")
+    return {key: found}

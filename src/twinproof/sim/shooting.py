@@ -1,0 +1,437 @@
+"""Multiple shooting: recorded episodes cut into windows, rolled out under many variants, compared with the readings.
+
+variants (L) × windows (W) ──> one rollout ──> gaps (L, M): measured minus simulated, every reading of every window
+                                          └──> seams (L, S, 2nv): where a window ends against where the next begins
+
+A variant is a value for every parameter (for each group of objects its own) and a start for every window. Starts are
+as encoders show them. What acts on readings alone (biases, clocks, frames of trackers) costs no rollout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinproof.nouns.theta import Theta
+from twinproof.sim.experiment import Experiment, Passage, passage
+from twinproof.sim.parameters.base import names
+from twinproof.sim.readings import Reading
+from twinproof.sim.rollout import Rollouts
+from twinproof.sim.smooth import states_at
+from twinproof.sim.tangent import differentiate_pos, integrate_pos
+from twinproof.sim.windows import Commands, Start
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+SAMPLE_S = 0.004  # simulated outputs are kept about this often and drawn straight between
+AT_ONCE = 384 << 20  # bytes of outputs in one rollout
+BLOCK_S = 0.25
+STATE_STEP = 1e-6  # of finite differences by a window's start: rad, m, and per second
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One hypothesis: values (groups, P) in SI units, and every window's start."""
+
+    values: Float[np.ndarray, "groups P"]
+    qpos: Float[np.ndarray, "W nq"]
+    qvel: Float[np.ndarray, "W nv"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """What variants give. A window that diverged has NaN gaps from there on."""
+
+    gap: Float[np.ndarray, "L M"]
+    seam: Float[np.ndarray, "L S 2nv"]
+    diverged: np.ndarray  # L × W
+    end_qpos: Float[np.ndarray, "L W nq"]
+    end_qvel: Float[np.ndarray, "L W nv"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """All samples of one signal, over all windows: the sample's window, its time since the window began, its value."""
+
+    reading: Reading  # of one episode; kind, places and entries are those of all
+    window: Int[np.ndarray, "n"]
+    time_s: Float[np.ndarray, "n"]
+    value: Float[np.ndarray, "n D"]
+    rows: Int[np.ndarray, "valid"]  # of the flat n·E gaps, those that were read
+    order: Int[np.ndarray, "valid"]  # where these stand among the M
+
+
+class Shooting:
+    """The windows of some experiments that share a model's layout, and the machinery to roll and compare them.
+
+    parameters   ids of what varies; `fixed` are values of what does not
+    horizon_s    about how long a window is, for all episodes or for each; infinite: a whole episode
+    """
+
+    def __init__(
+        self,
+        experiments: Sequence[Experiment],
+        parameters: Sequence[str],
+        horizon_s: float | Sequence[float],
+        fixed: Mapping[str, float] | None = None,
+        nthread: int = 0,
+    ) -> None:
+        self.experiments, self.ids = tuple(experiments), tuple(parameters)
+        self.horizon_s = np.broadcast_to(np.asarray(horizon_s, dtype=np.float64), (len(experiments),))
+        self.fixed = dict(fixed or {})
+        self.model: Any = experiments[0].scene.nominal()
+        self.step_s = experiments[0].step_s
+        self.substeps = max(1, int(SAMPLE_S / self.step_s + 1e-6))
+        self._nthread = nthread
+        self._cut()
+        self._tables = self._tabulate()
+        self._rollouts: dict[int, Rollouts] = {}
+        self._sent: dict[tuple[int, bytes], np.ndarray] = {}
+
+    def _cut(self) -> None:
+        tiles = [each.tiles(float(h), self.substeps) for each, h in zip(self.experiments, self.horizon_s, strict=True)]
+        self.episode = np.repeat(np.arange(len(tiles)), [len(each) for each in tiles])  # of each window
+        self.first, self.length = np.concatenate(tiles).T
+        self.begin_s = np.array([self.experiments[e].begin_s for e in self.episode]) + self.first * self.step_s
+        self.group = np.array([self.experiments[e].group for e in self.episode])
+        self.groups = 1 + max(each.group for each in self.experiments)
+        follows = self.episode[1:] == self.episode[:-1]
+        self.seams = np.flatnonzero(follows)  # windows whose next one goes on in the same episode
+
+    @property
+    def windows(self) -> int:
+        """How many windows there are."""
+        return len(self.first)
+
+    @cached_property
+    def starts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every window's start as the readings around it tell: qpos (W, nq), qvel (W, nv)."""
+        qpos, qvel = np.empty((self.windows, self.model.nq)), np.empty((self.windows, self.model.nv))
+        self.acceleration = np.zeros((self.windows, self.model.nv))
+        self.measured = np.ones(self.model.nv, dtype=bool)
+        for e, each in enumerate(self.experiments):
+            mine = self.episode == e
+            states = states_at(each.readings, each.scene.nominal(), self.begin_s[mine])
+            qpos[mine], qvel[mine], self.acceleration[mine] = states.qpos, states.qvel, states.acceleration
+            self.measured &= states.measured
+        return qpos, qvel
+
+    def _tabulate(self) -> tuple[_Table, ...]:
+        """The readings of all windows, signal by signal. Rows of the gaps are ordered by window."""
+        kinds: dict[tuple[str, tuple[str, ...]], list[tuple[int, Reading]]] = {}
+        for e, each in enumerate(self.experiments):
+            for reading in each.readings:
+                kinds.setdefault((reading.name, reading.entries), []).append((e, reading))
+        found, flat = [], []
+        entries: list[str] = []
+        units: list[str] = []
+        for members in kinds.values():
+            window, time_s, value = self._samples(members)
+            reading, width = members[0][1], len(members[0][1].entries)
+            read = np.isfinite(value).all(axis=1)[:, None] if reading.kind == "pose" else np.isfinite(value)
+            rows = np.flatnonzero(np.broadcast_to(read, (len(value), width)).reshape(-1))
+            number = np.array(
+                [_index(entries, units, e, u) for e, u in zip(reading.entries, reading.units, strict=True)]
+            )
+            flat.append((window[rows // width], number[rows % width], time_s[rows // width]))
+            found.append((reading, window, time_s, value, rows))
+        self.entries, self.units = tuple(entries), tuple(units)
+        windows, number, horizon = (np.concatenate(part) for part in zip(*flat, strict=True))
+        order = np.argsort(windows, kind="stable")
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        self.window, self.entry, self.horizon = windows[order], number[order], horizon[order]  # of each gap
+        self.bounds = np.searchsorted(self.window, np.arange(self.windows + 1))  # gaps of window w: bounds[w]..[w+1]
+        self._block()
+        cuts = np.cumsum([0] + [len(each[-1]) for each in found])
+        return tuple(_Table(*each, place[a:b]) for each, a, b in zip(found, cuts[:-1], cuts[1:], strict=True))
+
+    def _block(self) -> None:
+        """Numbers the blocks of about BLOCK_S that gaps are gathered in: within them errors may hang together."""
+        count = np.maximum(np.round(self.length * self.step_s / BLOCK_S).astype(np.int64), 1)
+        first = np.r_[0, np.cumsum(count)]
+        share = self.horizon / (self.length * self.step_s)[self.window]
+        within = np.minimum((share * count[self.window]).astype(np.int64), count[self.window] - 1)
+        self.block = first[self.window] + within  # of each gap
+        self.blocks, self.last_block = int(first[-1]), first[1:] - 1
+        self.block_episode = np.repeat(self.episode, count)
+
+    def _samples(self, members: Sequence[tuple[int, Reading]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        windows, times, values = [], [], []
+        for e, reading in members:
+            mine = np.flatnonzero(self.episode == e)
+            begins = self.begin_s[mine]
+            ends = begins + self.length[mine] * self.step_s
+            k = np.searchsorted(begins, reading.time_s + 1e-9, side="right") - 1
+            since = reading.time_s - begins[np.maximum(k, 0)]
+            # What derives from forces is known from the first control on, not at the start itself.
+            late = self.substeps * self.step_s + self.step_s if reading.kind in ("torque", "sensor") else 0.0
+            kept = (k >= 0) & (reading.time_s <= ends[np.maximum(k, 0)] + 1e-9) & (since >= late - 1e-9)
+            windows.append(mine[k[kept]])
+            times.append(since[kept])
+            values.append(reading.value[kept])
+        return np.concatenate(windows), np.concatenate(times), np.concatenate(values)
+
+    def noise(self) -> tuple[np.ndarray, np.ndarray]:
+        """For every entry the noise that its readings show by themselves, the median over episodes, and its floor."""
+        sd, floor = np.zeros(len(self.entries)), np.zeros(len(self.entries))
+        for i, entry in enumerate(self.entries):
+            found = [
+                (reading.sd[k], reading.floor[k])
+                for each in self.experiments
+                for reading in each.readings
+                for k, name in enumerate(reading.entries)
+                if name == entry
+            ]
+            sd[i], floor[i] = np.median([f[0] for f in found]), np.median([f[1] for f in found])
+        return sd, floor
+
+    def roll(self, variants: Sequence[Variant], windows: np.ndarray | None = None) -> Rolled:
+        """Rolls out all variants (of some windows only, where given: the gaps of the others are NaN)."""
+        chosen = np.arange(self.windows) if windows is None else windows
+        rolls, of = self._distinct(variants)
+        gap = np.full((len(variants), len(self.window)), np.nan)
+        ends = [np.full((len(rolls), self.windows, n), np.nan) for n in (self.model.nq, self.model.nv)]
+        diverged = np.zeros((len(rolls), self.windows), dtype=bool)
+        for some in self._batches(chosen, len(rolls)):
+            outputs, gone = self._simulate([variants[k] for k in rolls], some)
+            diverged[:, some] = gone
+            last = self.length[some] // self.substeps
+            for end, name in zip(ends, ("qpos", "qvel"), strict=True):
+                end[:, some] = outputs[name][:, np.arange(len(some)), last]
+            self._compare(variants, of, outputs, some, gap)
+        return Rolled(gap, self._seams(variants, of, *ends), diverged[of], ends[0][of], ends[1][of])
+
+    def window_at(self, episode: np.ndarray, time_s: np.ndarray) -> Int[np.ndarray, "n"]:
+        """The window that covers each time of an episode, or the last before it."""
+        found = []
+        for e, t in zip(episode, time_s, strict=True):
+            mine = np.flatnonzero(self.episode == e)
+            found.append(mine[max(int(np.searchsorted(self.begin_s[mine], t + 1e-9, side="right")) - 1, 0)])
+        return np.array(found)
+
+    def states(self, variant: Variant, episode: np.ndarray, time_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the variant's windows pass at some times of some episodes: qpos (n, nq), qvel (n, nv)."""
+        qpos, qvel = np.empty((len(time_s), self.model.nq)), np.empty((len(time_s), self.model.nv))
+        window = self.window_at(episode, time_s)
+        for some in self._batches(np.unique(window), 1):
+            outputs, _ = self._simulate([variant], some)
+            mine = np.flatnonzero(np.isin(window, some))
+            local = np.searchsorted(some, window[mine])
+            sample = (time_s[mine] - self.begin_s[window[mine]]) / (self.substeps * self.step_s)
+            low = np.clip(np.round(sample).astype(np.int64), 0, outputs["qpos"].shape[2] - 1)
+            rest = ((sample - low) * self.substeps * self.step_s)[:, None]
+            qvel[mine] = outputs["qvel"][0, local, low]
+            qpos[mine] = integrate_pos(self.model, outputs["qpos"][0, local, low], qvel[mine] * rest)
+        return qpos, qvel
+
+    def _distinct(self, variants: Sequence[Variant]) -> tuple[list[int], np.ndarray]:
+        """Variants that need a rollout of their own, and for each variant the one that serves it."""
+        inside = np.array([not _outside(id) for id in self.ids], dtype=bool)
+        seen: dict[tuple[bytes, int, int], int] = {}
+        rolls, of = list[int](), np.empty(len(variants), dtype=np.int64)
+        for k, each in enumerate(variants):
+            key = (np.ascontiguousarray(each.values[:, inside]).tobytes(), id(each.qpos), id(each.qvel))
+            if key not in seen:
+                seen[key] = len(rolls)
+                rolls.append(k)
+            of[k] = seen[key]
+        return rolls, of
+
+    def _batches(self, chosen: np.ndarray, variants: int) -> list[np.ndarray]:
+        """Windows of one scene and of similar length together, few enough to fit into memory."""
+        scene = np.array([id(self.experiments[e].scene) for e in self.episode[chosen]])
+        found = []
+        for each in np.unique(scene):
+            mine = chosen[scene == each]
+            mine = mine[np.argsort(self.length[mine], kind="stable")]
+            begin = 0
+            while begin < len(mine):
+                longest = int(1.3 * self.length[mine[begin]]) + 1
+                width = 8 * (
+                    self.model.nq + 2 * self.model.nv + self.model.nsensordata + self.model.nu * self.substeps + 2
+                )
+                most = max(1, AT_ONCE // (width * variants * (longest // self.substeps + 2)))
+                end = min(begin + most, int(np.searchsorted(self.length[mine], longest, side="right")))
+                found.append(np.sort(mine[begin:end]))
+                begin = end
+        return found
+
+    def _simulate(self, variants: Sequence[Variant], some: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Outputs (L, windows, 1 + samples, …), the start first, and which rows diverged."""
+        scene, length = self.experiments[self.episode[some[0]]].scene, int(self.length[some].max())
+        samples = -(-length // self.substeps)
+        groups = np.unique(self.group[some])
+        thetas, passages = [], []
+        for each in variants:
+            for g in groups:
+                values = {**self.fixed, **dict(zip(self.ids, each.values[g].tolist(), strict=True))}
+                thetas.append(Theta({id: value for id, value in values.items() if not _beside(id)}))
+                passages.append(passage(self.model, values))
+        local = np.searchsorted(groups, self.group[some])
+        which = (np.arange(len(variants))[:, None] * len(groups) + local).reshape(-1)
+        commands = self._commands(passages, which, some, samples * self.substeps)
+        offset = self._offsets(variants, some)
+        start = Start(
+            np.concatenate([each.qpos[some] for each in variants]) - offset,
+            np.concatenate([each.qvel[some] for each in variants]),
+        )
+        unique, index = _unique(thetas)
+        rolled = self._roller(scene).roll_rows(unique, index[which], start, commands)
+        shape = (len(variants), len(some))
+        first = {"qpos": start.qpos, "qvel": start.qvel}
+        outputs = {}
+        for name, value in rolled.outputs.items():
+            begin = first.get(name, value[:, 0])[:, None]
+            outputs[name] = np.concatenate([begin, value], axis=1).reshape(*shape, samples + 1, -1)
+        outputs["qpos"] += offset.reshape(*shape, 1, -1)  # as encoders show it
+        within = rolled.diverged_at * self.substeps <= np.tile(self.length[some], len(variants))
+        return outputs, ((rolled.diverged_at >= 0) & within).reshape(shape)
+
+    def _roller(self, scene: Any) -> Rollouts:
+        if id(scene) not in self._rollouts:
+            wanted = {table.reading.output for table in self._tables} | {"qpos", "qvel"}
+            self._rollouts[id(scene)] = Rollouts(scene, tuple(sorted(wanted)), self.substeps, nthread=self._nthread)
+        return self._rollouts[id(scene)]
+
+    def _commands(self, passages: Sequence[Passage], which: np.ndarray, some: np.ndarray, steps: int) -> Commands:
+        """One sequence for each window and each passage that differs: most variants share theirs."""
+        keys: dict[bytes, int] = {}
+        number = np.array([keys.setdefault(each.key, len(keys)) for each in passages])
+        distinct = {number[i]: each for i, each in reversed(list(enumerate(passages)))}
+        value = np.empty((len(keys), len(some), steps, self.model.nu))
+        if len(self._sent) > 4096:
+            self._sent.clear()
+        for k, each in distinct.items():
+            for w, window in enumerate(some):
+                e = int(self.episode[window])
+                if (e, each.key) not in self._sent:
+                    self._sent[e, each.key] = self.experiments[e].controls(each)
+                whole = self._sent[e, each.key]
+                part = whole[self.first[window] : self.first[window] + steps]
+                value[k, w, : len(part)] = part
+                value[k, w, len(part) :] = part[-1:] if len(part) else 0.0
+        row = number[which] * len(some) + np.tile(np.arange(len(some)), len(which) // len(some))
+        return Commands(value.reshape(-1, steps, self.model.nu), row, np.arange(steps))
+
+    def _offsets(self, variants: Sequence[Variant], some: np.ndarray) -> np.ndarray:
+        """Encoder minus truth (L·windows, nq)."""
+        offset = np.zeros((len(variants), len(some), self.model.nq))
+        for id, place in self._offset_places:
+            offset[..., place] += self.fixed.get(id, 0.0)
+            if id in self.ids:
+                p = self.ids.index(id)
+                offset[..., place] = np.stack([each.values[self.group[some], p] for each in variants])
+        return offset.reshape(-1, self.model.nq)
+
+    @cached_property
+    def _offset_places(self) -> list[tuple[str, int]]:
+        joints = names(self.model, "joint")
+        return [(f"joint.{name}.offset", int(self.model.jnt_qposadr[j])) for j, name in enumerate(joints)]
+
+    def _compare(
+        self,
+        variants: Sequence[Variant],
+        of: np.ndarray,
+        outputs: Mapping[str, np.ndarray],
+        some: np.ndarray,
+        gap: np.ndarray,
+    ) -> None:
+        """Fills in the gaps of some windows."""
+        local = np.full(self.windows, -1)
+        local[some] = np.arange(len(some))
+        for table in self._tables:
+            mine = np.flatnonzero(local[table.window] >= 0)
+            if not mine.size:
+                continue
+            window, width = local[table.window[mine]], len(table.reading.entries)
+            rows = np.flatnonzero(local[table.window[table.rows // width]] >= 0)
+            place = np.searchsorted(mine, table.rows[rows] // width) * width + table.rows[rows] % width
+            whole = outputs[table.reading.output]
+            lag = self.step_s if table.reading.kind == "torque" else 0.0
+            for k, variant in enumerate(variants):
+                at = table.time_s[mine] - lag - self._clock(table.reading, variant, table.window[mine])
+                u = np.clip(at / (self.substeps * self.step_s), 0.0, whole.shape[2] - 1 - 1e-9)
+                low = u.astype(np.int64)
+                share = (u - low)[:, None]
+                one, column = window[:, None], table.reading.place[None, :]
+                shown = whole[of[k], one, low[:, None], column] * (1 - share)
+                shown += whole[of[k], one, low[:, None] + 1, column] * share
+                shown = self._as_read(table.reading, shown, variant, table.window[mine])
+                gap[k, table.order[rows]] = table.reading.gap(shown, table.value[mine]).reshape(-1)[place]
+
+    def _value(self, id: str, variant: Variant, window: np.ndarray) -> np.ndarray | float:
+        if id in self.ids:
+            value: np.ndarray = variant.values[self.group[window], self.ids.index(id)]
+            return value
+        return float(self.fixed.get(id, 0.0))
+
+    def _clock(self, reading: Reading, variant: Variant, window: np.ndarray) -> np.ndarray | float:
+        """How late the signal's stamps are."""
+        return self._value(f"signal.{reading.name}.delay", variant, window)
+
+    def _as_read(self, reading: Reading, shown: np.ndarray, variant: Variant, window: np.ndarray) -> np.ndarray:
+        """Simulated values as the sensor would report them: with its biases, or in its own frame."""
+        if reading.kind == "pose":
+            quat = shown[:, 3:] / np.linalg.norm(shown[:, 3:], axis=1, keepdims=True)
+            place = shown[:, :3].copy()
+            for k, axis in enumerate("xyz"):
+                place[:, k] += self._value(f"signal.{reading.name}.offset_{axis}", variant, window)
+            return np.concatenate([place, quat], axis=1)
+        if reading.kind == "sensor":
+            for k, entry in enumerate(reading.entries):
+                shown[:, k] += self._value(f"sensor.{entry.rpartition('.')[2]}.bias", variant, window)
+        return shown
+
+    def _seams(self, variants: Sequence[Variant], of: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
+        before, after = self.seams, self.seams + 1
+        begin_q, begin_v = (np.stack([getattr(each, n)[after] for each in variants]) for n in ("qpos", "qvel"))
+        turn = differentiate_pos(self.model, begin_q, qpos[of][:, before])
+        return np.concatenate([turn, qvel[of][:, before] - begin_v], axis=-1)
+
+    def memory(self, variant: Variant, windows: np.ndarray) -> Float[np.ndarray, "W 2nv 2nv"]:
+        """How the ends of some windows move with their starts: what the motion forgets, keeps or magnifies."""
+        nv = self.model.nv
+        variants = [variant]
+        for k in range(2 * nv):
+            nudge = np.zeros((self.windows, 2 * nv))
+            nudge[:, k] = STATE_STEP
+            variants.append(Variant(variant.values, *self.moved(variant.qpos, variant.qvel, nudge)))
+        rolled = self.roll(variants, windows)
+        base = rolled.end_qpos[:1, windows], rolled.end_qvel[:1, windows]
+        turn = differentiate_pos(self.model, *np.broadcast_arrays(base[0], rolled.end_qpos[1:, windows]))
+        ends = np.concatenate([turn, rolled.end_qvel[1:, windows] - base[1]], axis=-1)
+        return np.moveaxis(ends, 0, -1) / STATE_STEP
+
+    def moved(self, qpos: np.ndarray, qvel: np.ndarray, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Starts moved by `change` (W, 2nv): positions in tangent space, then velocities."""
+        nv = self.model.nv
+        return integrate_pos(self.model, qpos, change[:, :nv]), qvel + change[:, nv:]
+
+
+def _index(known: list[str], units: list[str], entry: str, unit: str) -> int:
+    if entry not in known:
+        known.append(entry)
+        units.append(unit)
+    return known.index(entry)
+
+
+def _outside(id: str) -> bool:
+    """Whether a parameter acts on readings alone."""
+    return id.startswith("signal.") or (id.startswith("sensor.") and id.endswith(".bias"))
+
+
+def _beside(id: str) -> bool:
+    """Whether a parameter is applied here, to commands, starts and readings, and not by the model."""
+    return _outside(id) or id.endswith((".delay", ".backlash", ".offset", ".delay_jitter"))
+
+
+def _unique(thetas: Sequence[Theta]) -> tuple[list[Theta], np.ndarray]:
+    seen: dict[Theta, int] = {}
+    index = np.array([seen.setdefault(theta, len(seen)) for theta in thetas])
+    return list(seen), index
