@@ -12,7 +12,7 @@ BENCHES := ingest render worlds  # worlds_gpu and render_gpu need CUDA: python -
 
 .PHONY: demo test check slow bench constraints clean
 
-# The lab plays the real robot -> ingest -> inspect -> split -> audit.
+# The lab plays two real robots: an arm with cameras as far as the split, a pendulum on to what explains it.
 demo: $(STAMP)
 	rm -rf demo
 	$(BIN)/twinproof lab record push --episodes 12 --seed 0 --out demo/lab --truth demo/truth.json
@@ -20,6 +20,14 @@ demo: $(STAMP)
 	$(BIN)/twinproof inspect demo/recording --png demo/timeline.png
 	$(BIN)/twinproof split demo/recording --group-by object,session --out demo/split
 	$(BIN)/twinproof audit demo/split
+	$(BIN)/twinproof lab record pendulum --episodes 8 --seed 0 --to mcap --out demo/pendulum/lab --truth demo/pendulum/truth.json
+	$(BIN)/twinproof ingest demo/pendulum/lab/dataset --rig demo/pendulum/lab/rig.toml --out demo/pendulum/recording
+	$(BIN)/twinproof split demo/pendulum/recording --group-by none --out demo/pendulum/split
+	$(BIN)/twinproof reconstruct demo/pendulum/split --scene demo/pendulum/lab/scene.xml --out demo/pendulum/twin
+	$(BIN)/twinproof identify demo/pendulum/twin demo/pendulum/split --parameters 'body.*_link.mass' 'joint.*.damping' \
+	  'joint.*.frictionloss' 'joint.*.armature' 'actuator.*.gain' 'actuator.*.delay' gravity.tilt_y \
+	  --plots demo/pendulum/plots --out demo/pendulum/posterior
+	$(BIN)/twinproof audit demo/pendulum/split demo/pendulum/twin demo/pendulum/posterior
 
 test: check
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not gpu"

@@ -29,7 +29,8 @@ NEVER = (
 AROUND = {
     "offset": 0.15, "tilt_x": 0.1, "tilt_y": 0.1, "magnitude": 0.6, "com_x": 0.05, "com_y": 0.05, "com_z": 0.05,
     "inertia_alpha": 0.7, "inertia_d1": 0.7, "inertia_d2": 0.7, "inertia_d3": 0.7, "inertia_s12": 0.5,
-    "inertia_s13": 0.5, "inertia_s23": 0.5, "inertia_t1": 0.05, "inertia_t2": 0.05, "inertia_t3": 0.05, "range_offset": 0.1,
+    "inertia_s13": 0.5, "inertia_s23": 0.5, "inertia_t1": 0.05, "inertia_t2": 0.05, "inertia_t3": 0.05,
+    "range_offset": 0.1,
     "offset_x": 0.02, "offset_y": 0.02, "offset_z": 0.02,
 }  # fmt: skip
 UP_TO = {"delay": 0.08, "backlash": 0.03, "contact_width": 0.02}  # from zero, or from the parameter's own limit
@@ -111,16 +112,41 @@ def beliefs(
                 if "*" in pattern:
                     continue
                 raise ConfigError(f"{each.id} cannot be identified from motion. Leave it out.")
+            if "*" in pattern and _of_free_joint(model, each.id):
+                continue
             nominal = start.get(each.id, 0.0 if each.id.startswith("signal.") else nominal_value(model, each))
-            found[each.id] = believed(each.info, nominal, stated)
+            if each.id not in found:
+                found[each.id] = Belief(each.info, Prior(Declared("not yet asked")), nominal)
     if not found:
         raise ConfigError(f"{', '.join(patterns)}: none of these can be identified from motion. Name others.")
-    unused = [each.pattern for each in stated if not any(_fits(each.pattern, id) for id in found)]
+    stated = [*stated, *_of_objects(model, stated)]
+    found = {id: believed(parameter(id).info, belief.nominal, stated) for id, belief in found.items()}
+    unused = [
+        each.pattern
+        for each in stated
+        if not each.pattern.startswith("object.") and not any(_fits(each.pattern, id) for id in found)
+    ]
     if unused:
         raise ConfigError(
             f"a prior was stated for {unused[0]!r}, which is none of the parameters: {', '.join(found)}. Mend its name."
         )
     return tuple(found[id] for id in sorted(found))
+
+
+def _of_objects(model: Any, stated: Sequence[Stated]) -> list[Stated]:
+    """What is stated of object.NAME.QUANTITY, said of the ids that this means in the model."""
+    return [
+        replace(each, pattern=meant.id)
+        for each in stated
+        if each.pattern.startswith("object.")
+        for meant in matching(model, each.pattern)
+    ]
+
+
+def _of_free_joint(model: Any, id: str) -> bool:
+    """Whether a parameter is of a free or ball joint: a pattern for robots' joints does not mean those."""
+    kind, _, rest = id.partition(".")
+    return kind == "joint" and int(model.joint(rest.rpartition(".")[0]).type[0]) < 2
 
 
 def canonical_values(values: Mapping[str, float]) -> dict[str, float]:

@@ -16,7 +16,16 @@ from threadpoolctl import threadpool_limits
 
 from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.problem import Problem, linearise
-from twinproof.identify.weigh import Stage, faint, noise_scale, process_noise, seam_weight, stage_cost, weights
+from twinproof.identify.weigh import (
+    MAGNIFIED,
+    Stage,
+    faint,
+    noise_scale,
+    process_noise,
+    seam_weight,
+    stage_cost,
+    weights,
+)
 from twinproof.nouns.errors import PosteriorError
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.sim.least_squares import Linear, box_step, reduce
@@ -26,8 +35,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 BEGIN = 0.3  # process noise of a first stage
-KEPT = 0.2  # share of a nudge of its start that a window must keep for the start to be an unknown
-MAGNIFIED = 20.0  # how much a window may magnify its start: beyond, a step is no longer in the linear range
+KEPT = 0.05  # share of a nudge of its start that a window may keep and still be said to forget it
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,8 @@ class GaussNewton:
     """Nonlinear least squares with windows of growing length.
 
     `horizons_s` are stages: each begins where the one before ended. A stage of several lengths fits them at once. The
-    last stage decides. Short windows there cost nothing, as seams tie them together as tightly as the model deserves; a
-    motion that forgets its start is followed over `forgetful_s` at once instead.
+    last stage decides. Short windows there cost nothing, as seams tie them together as tightly as the model deserves.
+    A motion that forgets its start within `forgetful_s` needs no other stage before than one of that length.
     """
 
     horizons_s: tuple[tuple[float, ...], ...] = ((0.15,), (0.6,), (0.15,))
@@ -44,7 +52,7 @@ class GaussNewton:
     max_steps: int = 25  # of each stage
     tolerance: float = 1e-3  # relative change of the cost, and step in posterior sd, that ends a stage
     robust: float = 4.0  # residuals beyond so many sd count less and less
-    free_starts: bool | None = None  # whether windows' starts are unknowns; None: those of motions that keep them
+    free_starts: bool = True  # whether windows' starts are unknowns, or as the readings around them tell
     process_noise: bool = True
     few: int = 60  # windows that stages before the last look at
 
@@ -116,15 +124,19 @@ def fit(
 def _fit(
     problem: Problem, method: GaussNewton, unknowns: np.ndarray, progress: Progress, keep: Checkpoint | None
 ) -> Fit:
-    free, calm = _remembered_starts(problem, unknowns, method)
-    # a motion that forgets its start can be followed from end to end at once; short windows would only blur it
-    lengths_s = ((method.forgetful_s,),) if calm and free is None else method.horizons_s
+    free = np.ones(problem.experiments[0].scene.nominal().nv, dtype=bool) if method.free_starts else None
+    lengths_s = method.horizons_s
+    # A motion that forgets its start is first followed over long stretches: short windows say little of a servo.
+    forgets = method.free_starts and len(lengths_s) > 1 and _forgets(problem, unknowns, method.forgetful_s)
+    if forgets:
+        lengths_s = ((method.forgetful_s,), lengths_s[-1])
     found: Fit | None = None
     history: list[float] = []
     rollouts = 0
     for k, lengths in enumerate(lengths_s):
         final = k == len(lengths_s) - 1
-        stages = tuple(_begin(problem, length, found, 1 / len(lengths), free) for length in lengths)
+        loose = None if forgets and not final else free
+        stages = tuple(_begin(problem, length, found, 1 / len(lengths), loose) for length in lengths)
         if not final:
             stages = tuple(replace(stage, windows=_some(stage.shooting, method.few)) for stage in stages)
         kept = keep.load(k) if keep and not final else None
@@ -144,20 +156,14 @@ def _fit(
     return replace(found, history=tuple(history), rollouts=rollouts)
 
 
-def _remembered_starts(problem: Problem, unknowns: np.ndarray, method: GaussNewton) -> tuple[np.ndarray | None, bool]:
-    """Degrees of freedom whose starts a window keeps to its end, and whether none is magnified much."""
-    if method.free_starts is False:
-        return None, False
-    shooting = problem.shooting(method.forgetful_s)
+def _forgets(problem: Problem, unknowns: np.ndarray, horizon_s: float) -> bool:
+    """Whether windows this long forget where they began, all but a trace, as those of a servo arm do."""
+    shooting = problem.shooting(horizon_s)
     windows = np.unique(np.linspace(0, shooting.windows - 1, min(12, shooting.windows)).astype(np.int64))
     moved = np.abs(shooting.memory(Variant(problem.values(unknowns), *shooting.starts), windows))
     nv = shooting.model.nv
-    moved = np.nan_to_num(moved, nan=1e3)
-    kept = np.maximum(moved[:, :nv, :nv].max(axis=1), moved[:, nv:, nv:].max(axis=1))  # window × start
-    kept = np.maximum(kept, moved[:, :nv, nv:].max(axis=1) / 0.1)
-    free = np.ones(nv, dtype=bool) if method.free_starts else np.median(kept, axis=0) > KEPT
-    calm = float(np.maximum(moved[:, :nv, :nv].max(), moved[:, nv:, nv:].max())) < MAGNIFIED
-    return (free if free.any() else None), calm
+    left = np.maximum(moved[:, :nv, :nv].max(axis=1), moved[:, nv:, nv:].max(axis=1))  # window × degree of freedom
+    return float(np.median(np.nan_to_num(left, nan=np.inf), axis=0).max()) < KEPT
 
 
 def _remembered(found: Fit) -> dict[str, np.ndarray]:
@@ -193,7 +199,7 @@ def _begin(problem: Problem, horizon_s: float, before: Fit | None, share: float,
     known = {name: value for s in before.stages for name, value in zip(s.shooting.entries, s.sd, strict=True)}
     sd = np.array([known.get(name, value) for name, value in zip(shooting.entries, sd, strict=True)])
     starts, last = shooting.starts, before.stages[-1]
-    if free is not None:
+    if last.free is not None or free is not None:
         passed = Variant(problem.values(before.unknowns), *last.starts)
         found = last.shooting.states(passed, shooting.episode, shooting.begin_s)
         kept = np.isfinite(found[0]).all(axis=1) & np.isfinite(found[1]).all(axis=1)
@@ -353,7 +359,9 @@ def _tried(state: Fit, steps: Sequence[np.ndarray], robust: float) -> list[Fit]:
 def check_started(found: Fit) -> None:
     """A fit that no window survived says so."""
     for stage in found.stages:
-        if stage.linear is not None and not np.isfinite(stage.linear.gap).any():
+        bounds, gap = stage.shooting.bounds, None if stage.linear is None else stage.linear.gap
+        whole = [gap is None or np.isfinite(gap[a:b]).all() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        if not any(whole):
             raise PosteriorError(
                 "every rollout diverged at the best parameters that were found. Check the scene's masses, time step "
                 "and contacts with a short simulation, or start from other values."

@@ -13,11 +13,12 @@ from twinproof.identify.beliefs import Belief
 from twinproof.nouns.errors import ConfigError
 from twinproof.sim.experiment import Experiment
 from twinproof.sim.least_squares import Linear
-from twinproof.sim.shooting import STATE_STEP, Shooting, Variant
+from twinproof.sim.shooting import Shooting, Variant
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+STEEPEST = 1e9
 EPISODE = "episode"  # the label that every episode has: its id
 
 
@@ -154,7 +155,7 @@ def linearise(
     """
     qpos, qvel = starts
     low, high = problem.span
-    step = (3e-6 if central else 1e-6) * (high - low)
+    step = (3e-6 if central else 1e-6) * (300 if shooting.touches else 1) * (high - low)
     variants = [Variant(problem.values(unknowns), qpos, qvel)]
     pairs: list[tuple[int, int, float]] = []
     for p in range(len(problem.ids)):
@@ -178,7 +179,7 @@ def linearise(
     nudged = np.flatnonzero(np.zeros(2 * nv, dtype=bool) if free is None else np.r_[free, free])
     for k in nudged:
         nudge = np.zeros((shooting.windows, 2 * nv))
-        nudge[:, k] = STATE_STEP
+        nudge[:, k] = shooting.nudge[k]
         variants.append(Variant(variants[0].values, *shooting.moved(qpos, qvel, nudge)))
     rolled = shooting.roll(variants, windows)
     gap, seam = rolled.gap, rolled.seam
@@ -189,16 +190,20 @@ def linearise(
     by_start = seam_start = None
     if nudged.size:
         by_start = np.zeros((gap.shape[1], 2 * nv))
-        by_start[:, nudged] = _slope(gap[:1], gap[first_state:], STATE_STEP).T
+        by_start[:, nudged] = _slope(gap[:1], gap[first_state:], shooting.nudge[nudged]).T
         # the seams of a nudged variant also see the next window's start move: that part, −I, is the solver's
-        own = (seam[first_state:] - seam[:1]) / STATE_STEP + np.eye(2 * nv)[nudged][:, None, :]
+        own = (seam[first_state:] - seam[:1]) / shooting.nudge[nudged][:, None, None] + np.eye(2 * nv)[nudged][
+            :, None, :
+        ]
         seam_start = np.zeros((seam.shape[1], 2 * nv, 2 * nv))
-        seam_start[:, :, nudged] = np.nan_to_num(np.moveaxis(own, 0, -1))
+        seam_start[:, :, nudged] = np.clip(np.nan_to_num(np.moveaxis(own, 0, -1)), -STEEPEST, STEEPEST)
     return Linear(shooting, gap[0], by_parameter, by_start, seam[0], seam_parameter, seam_start, problem.columns)
 
 
 def _slope(low: np.ndarray, high: np.ndarray, apart: np.ndarray | float) -> np.ndarray:
     """How fast the simulation moves, from gaps (measured minus simulated); zero where one of the two diverged."""
     apart = np.asarray(apart).reshape(-1, *[1] * (high.ndim - 1)) if np.ndim(apart) else apart
-    found: np.ndarray = np.nan_to_num((low - high) / apart)
-    return found
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: np.ndarray = (low - high) / apart
+    # a rollout about to diverge has slopes that mean nothing and overflow when squared
+    return np.asarray(np.clip(np.nan_to_num(found, posinf=0.0, neginf=0.0), -STEEPEST, STEEPEST))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PROCESS = tuple(1e-4 * 1.5**k for k in range(27))  # shares of the usual acceleration; the first is as good as none
 NOTCHES = (-4, -1, 0, 1, 4)  # how far the process noise may move in one step
+MAGNIFIED = 20.0  # how much a window may magnify its start: beyond, a step is no longer in the linear range
 LOST = 50.0  # a gap of a diverged rollout counts as so many sd
 
 
@@ -55,6 +56,17 @@ def weights(stage: Stage, gap: np.ndarray, robust: float) -> np.ndarray:
     scaled = np.abs(gap) / stage.sd[stage.shooting.entry]
     share = np.where(scaled > robust, robust / np.maximum(scaled, robust), 1.0)
     found: np.ndarray = np.where(np.isfinite(gap), share, 0.0) / stage.sd[stage.shooting.entry] ** 2
+    return np.asarray(found * linear_range(stage)[stage.shooting.window])
+
+
+def linear_range(stage: Stage) -> np.ndarray:
+    """How much each window counts: one, and less where it magnifies its start so much that no step is linear."""
+    linear, shooting = stage.linear, stage.shooting
+    grown = np.ones(shooting.windows)
+    if linear is not None and linear.by_start is not None:
+        placed = np.array([unit in ("m", "rad") for unit in shooting.units])[shooting.entry]
+        np.maximum.at(grown, shooting.window[placed], np.abs(linear.by_start[placed]).max(axis=1))
+    found: np.ndarray = np.square(np.minimum(1.0, MAGNIFIED / grown))
     return found
 
 
@@ -99,7 +111,7 @@ def stage_cost(stage: Stage, gap: np.ndarray, seam: np.ndarray, robust: float) -
 
 
 def process_noise(stage: Stage, robust: float) -> np.ndarray:
-    """For each episode the process noise with the largest evidence: its gaps and seams as one Gaussian, starts integrated.
+    """For each episode the process noise with the largest evidence: gaps and seams as one Gaussian, starts integrated.
 
     It moves by a few notches at most: far from the optimum the linear problem promises more smoothness than there is.
     """

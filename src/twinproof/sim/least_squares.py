@@ -89,6 +89,7 @@ def reduce(
         hessian, pull = (J * weight[rows, None]).T @ J, (J * weight[rows, None]).T @ left
         if linear.by_start is not None:
             part = _episode(linear, gap, weight, seam_weight, start_weight, mine)
+            part.Hxx[np.diag_indices_from(part.Hxx)] *= 1 + 1e-9  # stiff seams beside soft ones
             factor = cho_factor(part.Hxx, lower=True, check_finite=False)
             alone, mixed = cho_solve(factor, part.gx), cho_solve(factor, part.Hxt)
             hessian = hessian + part.Htt - part.Hxt.T @ mixed
@@ -179,7 +180,14 @@ def box_step(
     """The step that minimises ½ sᵀHs − gᵀs with low ≤ s ≤ high, Levenberg's damping on the diagonal."""
     from scipy.optimize import lsq_linear
 
-    scale = np.sqrt(np.maximum(np.diag(hessian), 1e-30))
+    told = np.diag(hessian) * np.square(high - low) > 1e-12  # in units of the box
+    if not told.all():  # nothing is known of these: they stay
+        step = np.zeros(len(gradient))
+        if told.any():
+            some = np.ix_(told, told)
+            step[told] = box_step(hessian[some], gradient[told], low[told], high[told], damping)
+        return step
+    scale = np.sqrt(np.diag(hessian))
     normed = hessian / np.outer(scale, scale)
     values, vectors = np.linalg.eigh(normed)
     values = np.maximum(values, 0.0) + damping + 1e-12
@@ -189,5 +197,4 @@ def box_step(
     if (free >= low).all() and (free <= high).all():
         return np.asarray(free)
     found = lsq_linear(root, right, (low * scale - 1e-15, high * scale + 1e-15), method="bvls", max_iter=500)
-    step: np.ndarray = np.clip(found.x / scale, low, high)
-    return step
+    return np.asarray(np.clip(found.x / scale, low, high))

@@ -96,6 +96,8 @@ def _columns(signal: Signal, model: Any, notes: list[str]) -> Reading | None:
         place = _place(kind, column.name, model)
         if place is None:
             notes.append(f"{signal.name}: {column.name} fits nothing of the model and was left out")
+        elif np.isfinite(signal.value[:, k]).sum() < 2:
+            notes.append(f"{signal.name}: {column.name} was never read and was left out")
         else:
             places.append(place)
             kept.append(k)
@@ -118,12 +120,22 @@ def _columns(signal: Signal, model: Any, notes: list[str]) -> Reading | None:
 
 def _place(kind: Kind, column: str, model: Any) -> int | None:
     if kind == "sensor":
-        known = names(model, "sensor")
-        return int(model.sensor_adr[known.index(column)]) if column in known else None
+        return _sensor_place(column, model)
     joint = joint_of(column, model)
     if joint is None:
         return None
     return int((model.jnt_qposadr if kind == "position" else model.jnt_dofadr)[joint])
+
+
+def _sensor_place(column: str, model: Any) -> int | None:
+    """Where a sensor's number stands: that of a single one under its name, one of three as NAME_x, NAME_y, NAME_z."""
+    known = names(model, "sensor")
+    if column in known and model.sensor_dim[known.index(column)] == 1:
+        return int(model.sensor_adr[known.index(column)])
+    stem, axis = column[:-2], "xyz".find(column[-1:])
+    if column[-2:-1] in ("_", ".") and axis >= 0 and stem in known and model.sensor_dim[known.index(stem)] == 3:
+        return int(model.sensor_adr[known.index(stem)]) + axis
+    return None
 
 
 def joint_of(column: str, model: Any) -> int | None:
@@ -156,6 +168,9 @@ def _pose(signal: Signal, model: Any, notes: list[str]) -> Reading | None:
     value[:, 3:] = _continuous(value[:, 3:] / np.linalg.norm(value[:, 3:], axis=1, keepdims=True))
     joint = int(model.body_jntadr[body])
     if model.jnt_type[joint] != mujoco.mjtJoint.mjJNT_FREE:
+        if model.body_weldid[model.body_parentid[body]] != 0:
+            notes.append(f"{signal.name}: its body hangs on one that moves; only poses of bodies on the world are read")
+            return None
         return _along_joint(signal.name, time_s, value, body, model)
     entries = tuple(f"{signal.name}.{name}" for name in ("x", "y", "z", "turn_x", "turn_y", "turn_z"))
     turns = between_quaternions(np.broadcast_to(value[:1, 3:], value[:, 3:].shape), value[:, 3:])
@@ -189,13 +204,13 @@ def _along_joint(name: str, time_s: np.ndarray, pose: np.ndarray, body: int, mod
     """The joint's position that brings the body nearest to each pose, where it hangs on a slide or hinge."""
     joint, data = int(model.body_jntadr[body]), mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    axis, anchor, home = data.xaxis[joint].copy(), data.xanchor[joint].copy(), data.xpos[body].copy()
+    axis, home = data.xaxis[joint].copy(), data.xpos[body].copy()
     if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE:
         value = (pose[:, :3] - home) @ axis
     else:
         turns = between_quaternions(np.broadcast_to(data.xquat[body], pose[:, 3:].shape), pose[:, 3:])
-        value = turns @ (data.xmat[body].reshape(3, 3).T @ axis)
-    del anchor
+        value = np.unwrap(turns @ (data.xmat[body].reshape(3, 3).T @ axis))
+    value = value + model.qpos0[model.jnt_qposadr[joint]]
     sd, floor = noise_of(value)
     label = names(model, "joint")[joint]
     unit = "m" if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE else "rad"
@@ -234,7 +249,10 @@ def noise_of(column: np.ndarray) -> tuple[float, float]:
     floor = max(quantum / np.sqrt(12), 1e-9)
     if len(read) < 8:
         return max(floor, float(np.std(read)) * 0.01, 1e-6), floor
-    third = np.diff(read, 3)
+    third = np.diff(column, 3)
+    third = third[np.isfinite(third)]
+    if third.size < 4:
+        third = np.diff(read, 3)
     spread = float(np.median(np.abs(third - np.median(third)))) * 1.4826 / np.sqrt(20)
     return max(spread, floor, 1e-6 * float(np.ptp(read)), 1e-9), floor
 
@@ -253,7 +271,7 @@ def commands(episode: Episode, model: Any) -> tuple[np.ndarray, np.ndarray, tupl
     for signal in signals:
         for k, column in enumerate(signal.columns):
             actuator = _actuator_of(column.name, model)
-            if actuator is not None:
+            if actuator is not None and np.isfinite(signal.value[:, k]).any():
                 places[actuator] = (signal, k)
     if not places:
         told = [column.name for signal in signals for column in signal.columns]

@@ -32,6 +32,7 @@ SAMPLE_S = 0.004  # simulated outputs are kept about this often and drawn straig
 AT_ONCE = 384 << 20  # bytes of outputs in one rollout
 BLOCK_S = 0.25
 STATE_STEP = 1e-6  # of finite differences by a window's start: rad, m, and per second
+TOUCH_STEP = 3e-5  # the same for bodies that lie and slide: below, contacts chatter and slopes mean nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +318,7 @@ class Shooting:
                 value[k, w, : len(part)] = part
                 value[k, w, len(part) :] = part[-1:] if len(part) else 0.0
         row = number[which] * len(some) + np.tile(np.arange(len(some)), len(which) // len(some))
-        return Commands(value.reshape(-1, steps, self.model.nu), row, np.arange(steps))
+        return Commands(value.reshape(len(keys) * len(some), steps, self.model.nu), row, np.arange(steps))
 
     def _offsets(self, variants: Sequence[Variant], some: np.ndarray) -> np.ndarray:
         """Encoder minus truth (L·windows, nq)."""
@@ -356,8 +357,8 @@ class Shooting:
             lag = self.step_s if table.reading.kind == "torque" else 0.0
             for k, variant in enumerate(variants):
                 at = table.time_s[mine] - lag - self._clock(table.reading, variant, table.window[mine])
-                u = np.clip(at / (self.substeps * self.step_s), 0.0, whole.shape[2] - 1 - 1e-9)
-                low = u.astype(np.int64)
+                u = at / (self.substeps * self.step_s)  # a late signal may reach before the start: drawn straight on
+                low = np.clip(np.floor(u).astype(np.int64), 0, whole.shape[2] - 2)
                 share = (u - low)[:, None]
                 one, column = window[:, None], table.reading.place[None, :]
                 shown = whole[of[k], one, low[:, None], column] * (1 - share)
@@ -384,8 +385,10 @@ class Shooting:
                 place[:, k] += self._value(f"signal.{reading.name}.offset_{axis}", variant, window)
             return np.concatenate([place, quat], axis=1)
         if reading.kind == "sensor":
-            for k, entry in enumerate(reading.entries):
-                shown[:, k] += self._value(f"sensor.{entry.rpartition('.')[2]}.bias", variant, window)
+            sensors = names(self.model, "sensor")
+            for k, place in enumerate(reading.place):
+                sensor = sensors[int(np.searchsorted(self.model.sensor_adr, place, side="right")) - 1]
+                shown[:, k] += self._value(f"sensor.{sensor}.bias", variant, window)
         return shown
 
     def _seams(self, variants: Sequence[Variant], of: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
@@ -394,19 +397,34 @@ class Shooting:
         turn = differentiate_pos(self.model, begin_q, qpos[of][:, before])
         return np.concatenate([turn, qvel[of][:, before] - begin_v], axis=-1)
 
+    @cached_property
+    def touches(self) -> bool:
+        """Whether bodies move freely, so that contact decides how they do."""
+        return bool((self.model.jnt_type == 0).any())
+
+    @cached_property
+    def nudge(self) -> Float[np.ndarray, "2nv"]:
+        """How far each degree of freedom and its velocity are moved for a slope."""
+        step = np.full(2 * self.model.nv, STATE_STEP)
+        for joint in np.flatnonzero(self.model.jnt_type == 0):
+            v = int(self.model.jnt_dofadr[joint])
+            step[v : v + 6] = TOUCH_STEP
+            step[self.model.nv + v : self.model.nv + v + 6] = 30 * TOUCH_STEP
+        return step
+
     def memory(self, variant: Variant, windows: np.ndarray) -> Float[np.ndarray, "W 2nv 2nv"]:
         """How the ends of some windows move with their starts: what the motion forgets, keeps or magnifies."""
         nv = self.model.nv
         variants = [variant]
         for k in range(2 * nv):
             nudge = np.zeros((self.windows, 2 * nv))
-            nudge[:, k] = STATE_STEP
+            nudge[:, k] = self.nudge[k]
             variants.append(Variant(variant.values, *self.moved(variant.qpos, variant.qvel, nudge)))
         rolled = self.roll(variants, windows)
         base = rolled.end_qpos[:1, windows], rolled.end_qvel[:1, windows]
         turn = differentiate_pos(self.model, *np.broadcast_arrays(base[0], rolled.end_qpos[1:, windows]))
         ends = np.concatenate([turn, rolled.end_qvel[1:, windows] - base[1]], axis=-1)
-        return np.moveaxis(ends, 0, -1) / STATE_STEP
+        return np.asarray(np.moveaxis(ends, 0, -1) / self.nudge)
 
     def moved(self, qpos: np.ndarray, qvel: np.ndarray, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Starts moved by `change` (W, 2nv): positions in tangent space, then velocities."""
