@@ -14,6 +14,8 @@ from twinproof.identify.suspect import conflicting
 from twinproof.identify.whiteness import LEAST, whiteness
 from twinproof.nouns.hashing import Json
 
+LAGS = 12  # that whiteness is tested over; shorter windows are left out of the test
+
 
 def diagnostics_of(
     fitted: Fit,
@@ -71,11 +73,11 @@ def _whiteness(fitted: Fit) -> dict[str, Json]:
     for i, entry in enumerate(shooting.entries):
         mine = (shooting.entry == i) & np.isfinite(stage.linear.gap)
         windows = [np.flatnonzero(mine & (shooting.window == w)) for w in range(shooting.windows)]
-        windows = [rows[np.argsort(shooting.horizon[rows])] for rows in windows if len(rows) > 2]
+        windows = [rows[np.argsort(shooting.horizon[rows])] for rows in windows if len(rows) > LAGS + 4]
         if sum(map(len, windows)) < LEAST:
             continue
         step_s = float(np.median(np.concatenate([np.diff(shooting.horizon[rows]) for rows in windows])))
-        told = whiteness([stage.linear.gap[rows] / stage.sd[i] for rows in windows], step_s, entry)
+        told = whiteness([stage.linear.gap[rows] / stage.sd[i] for rows in windows], step_s, entry, LAGS)
         found[entry] = {
             "white": bool(told.white()),
             "explained": _short(told.explained),

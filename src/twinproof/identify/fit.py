@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 BEGIN = 0.3  # process noise of a first stage
-KEPT = 0.05  # share of a nudge of its start that a window may keep and still be said to forget it
+MAGNIFIES_NOTHING = 2.0
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class GaussNewton:
 
     `horizons_s` are stages: each begins where the one before ended. A stage of several lengths fits them at once. The
     last stage decides. Short windows there cost nothing, as seams tie them together as tightly as the model deserves.
-    A motion that forgets its start within `forgetful_s` needs no other stage before than one of that length.
+    A motion that magnifies nothing within `calm_s` needs no other stage before than one of that length.
     """
 
     horizons_s: tuple[tuple[float, ...], ...] = ((0.15,), (0.6,), (0.15,))
-    forgetful_s: float = 2.0
+    calm_s: float = 2.0
     max_steps: int = 25  # of each stage
     tolerance: float = 1e-3  # relative change of the cost, and step in posterior sd, that ends a stage
     robust: float = 4.0  # residuals beyond so many sd count less and less
@@ -126,16 +126,16 @@ def _fit(
 ) -> Fit:
     free = np.ones(problem.experiments[0].scene.nominal().nv, dtype=bool) if method.free_starts else None
     lengths_s = method.horizons_s
-    # A motion that forgets its start is first followed over long stretches: short windows say little of a servo.
-    forgets = method.free_starts and len(lengths_s) > 1 and _forgets(problem, unknowns, method.forgetful_s)
-    if forgets:
-        lengths_s = ((method.forgetful_s,), lengths_s[-1])
+    # A motion that magnifies nothing is first followed over long stretches: short windows say little of a servo.
+    calm = method.free_starts and len(lengths_s) > 1 and _calm_motion(problem, unknowns, method.calm_s)
+    if calm:
+        lengths_s = ((method.calm_s,), lengths_s[-1])
     found: Fit | None = None
     history: list[float] = []
     rollouts = 0
     for k, lengths in enumerate(lengths_s):
         final = k == len(lengths_s) - 1
-        loose = None if forgets and not final else free
+        loose = None if calm and not final else free
         stages = tuple(_begin(problem, length, found, 1 / len(lengths), loose) for length in lengths)
         if not final:
             stages = tuple(replace(stage, windows=_some(stage.shooting, method.few)) for stage in stages)
@@ -156,14 +156,14 @@ def _fit(
     return replace(found, history=tuple(history), rollouts=rollouts)
 
 
-def _forgets(problem: Problem, unknowns: np.ndarray, horizon_s: float) -> bool:
-    """Whether windows this long forget where they began, all but a trace, as those of a servo arm do."""
+def _calm_motion(problem: Problem, unknowns: np.ndarray, horizon_s: float) -> bool:
+    """Whether nearly all windows this long magnify nothing, and so forget or keep where they began (a servo arm)."""
     shooting = problem.shooting(horizon_s)
     windows = np.unique(np.linspace(0, shooting.windows - 1, min(12, shooting.windows)).astype(np.int64))
     moved = np.abs(shooting.memory(Variant(problem.values(unknowns), *shooting.starts), windows))
     nv = shooting.model.nv
-    left = np.maximum(moved[:, :nv, :nv].max(axis=1), moved[:, nv:, nv:].max(axis=1))  # window × degree of freedom
-    return float(np.median(np.nan_to_num(left, nan=np.inf), axis=0).max()) < KEPT
+    grown = np.maximum(moved[:, :nv, :nv].max(axis=(1, 2)), moved[:, nv:, nv:].max(axis=(1, 2)))
+    return float(np.quantile(np.nan_to_num(grown, nan=np.inf), 0.8, method="lower")) < MAGNIFIES_NOTHING
 
 
 def _remembered(found: Fit) -> dict[str, np.ndarray]:

@@ -102,10 +102,11 @@ def _walk(
     count: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    from scipy.special import ndtr, ndtri
-
-    at = np.tile(np.clip(inside, low, high), (count, 1))
-    moving = np.flatnonzero(variance > 0)
+    # not in a corner of the box, where no axis but the coordinates' own leads anywhere
+    inset = 1e-3 * (high - low)
+    at = np.tile(np.clip(inside, low + inset, high - inset), (count, 1))
+    moving = np.flatnonzero(variance > 1e-14 * max(float(variance.max(initial=0.0)), 1e-300))
+    sharp = (axes[:, moving] / variance[moving]) @ axes[:, moving].T
     for _ in range(SWEEPS):
         for k in rng.permutation(moving):
             axis, sd = axes[:, k], np.sqrt(variance[k])
@@ -115,12 +116,26 @@ def _walk(
             least = np.where(still, -np.inf, np.minimum(one, two)).max(axis=1)
             most = np.where(still, np.inf, np.maximum(one, two)).min(axis=1)
             here = (at - centre) @ axis
-            a, b = (here + np.minimum(least, 0.0)) / sd, (here + np.maximum(most, 0.0)) / sd
-            # far in a tail the two ends are equal to rounding: there the nearer end of the interval is the draw
-            flip = a > 0
-            a, b = np.where(flip, -b, a), np.where(flip, -a, b)
-            share = ndtr(a) + rng.uniform(size=count) * (ndtr(b) - ndtr(a))
-            z = np.clip(ndtri(np.clip(share, 1e-300, 1.0)), a, b)
-            z = np.where(flip, -z, z)
-            at = np.clip(at + np.outer(z * sd - here, axis), low, high)
+            there = _cut_normal(here + np.minimum(least, 0.0), here + np.maximum(most, 0.0), sd, rng)
+            at = np.clip(at + np.outer(there - here, axis), low, high)
+        for k in rng.permutation(len(centre)):
+            if sharp[k, k] <= 0:
+                continue
+            mean = centre[k] - ((at - centre) @ sharp[k] - sharp[k, k] * (at[:, k] - centre[k])) / sharp[k, k]
+            at[:, k] = np.clip(
+                mean + _cut_normal(low[k] - mean, high[k] - mean, sharp[k, k] ** -0.5, rng), low[k], high[k]
+            )
     return at
+
+
+def _cut_normal(low: np.ndarray, high: np.ndarray, sd: float, rng: np.random.Generator) -> np.ndarray:
+    """Draws of a normal around zero between two ends, also far out in a tail."""
+    from scipy.special import ndtr, ndtri
+
+    a, b = low / sd, high / sd
+    flip = a > 0  # in the upper tail shares are one to rounding: there the mirror image is drawn
+    a, b = np.where(flip, -b, a), np.where(flip, -a, b)
+    share = ndtr(a) + rng.uniform(size=len(a)) * (ndtr(b) - ndtr(a))
+    z = np.clip(ndtri(np.clip(share, 1e-300, 1.0)), a, b)
+    found: np.ndarray = np.where(flip, -z, z) * sd
+    return found

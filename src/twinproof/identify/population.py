@@ -58,12 +58,11 @@ def family(
         for k in range(parameters):
             log_p = log_prior - members * np.log(grid) - 0.5 * off[k] / np.square(grid * scale[k])
             tau[k] = scale[k] * rng.choice(grid, p=np.exp(log_p - np.logaddexp.reduce(log_p)))
-        inner = np.diag(1 / np.square(tau))
-        for i in range(members):
-            whole = np.linalg.inv(precision[i] + inner)
-            mean = whole @ (pulled[i] + mu / np.square(tau))
-            drawn = mean + np.linalg.cholesky(whole) @ rng.normal(size=parameters)
-            x[i] = np.clip(drawn, low, high)
+        for k in range(parameters):  # every member's parameter k, given its others
+            sharp = precision[:, k, k] + 1 / tau[k] ** 2
+            rest = np.einsum("il,il->i", precision[:, k], x) - precision[:, k, k] * x[:, k]
+            mean = (pulled[:, k] - rest + mu[k] / tau[k] ** 2) / sharp
+            x[:, k] = _inside(mean, 1 / np.sqrt(sharp), low[k], high[k], rng)
         if step >= WARM_UP:
             n = step - WARM_UP
             kept.centre[n], kept.spread[n], kept.members[n] = mu, tau, x
@@ -72,7 +71,7 @@ def family(
 
 
 def _inside(
-    mean: np.ndarray, sd: np.ndarray, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
+    mean: np.ndarray, sd: np.ndarray, low: np.ndarray | float, high: np.ndarray | float, rng: np.random.Generator
 ) -> np.ndarray:
     """A normal draw cut off at the limits."""
     a, b = ndtr((low - mean) / sd), ndtr((high - mean) / sd)

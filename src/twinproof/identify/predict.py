@@ -73,13 +73,15 @@ def bins(horizon: np.ndarray, horizons_s: Sequence[float]) -> np.ndarray:
 def discrepancy(fitted: Fit, draws: np.ndarray, horizons_s: Sequence[float]) -> tuple[Discrepancy, ...]:
     """Model error of every entry by horizon: what predictions of left-out episodes miss beyond noise and draws."""
     told = predict(fitted.problem, horizons_s[-1], left_out_points(fitted), draws)
-    shooting, where = told.shooting, bins(told.shooting.horizon, horizons_s)
+    shooting = told.shooting
     noise = noise_by_entry(fitted)
     found = []
     for i, entry in enumerate(shooting.entries):
         sds = list[float]()
-        for h in range(len(horizons_s)):
-            mine = (shooting.entry == i) & (where == h) & np.isfinite(told.gap)
+        for horizon in horizons_s:
+            # the sd *at* a horizon, from readings around it: between horizons it is drawn straight
+            near = (shooting.horizon > 0.7 * horizon) & (shooting.horizon <= 1.3 * horizon)
+            mine = (shooting.entry == i) & near & np.isfinite(told.gap)
             if not mine.any():
                 sds.append(sds[-1] if sds else 0.0)
                 continue

@@ -40,7 +40,8 @@ def misfit(shooting: Shooting, gap: np.ndarray, sd: np.ndarray, windows: np.ndar
     for i in range(len(shooting.entries)):
         mine = gap[:, rolled & (shooting.entry == i)]
         if mine.shape[1]:
-            square = np.square(np.where(np.isfinite(mine), mine, 50 * sd[i]))
+            farthest = max(50 * sd[i], 3 * float(np.nanmax(np.abs(mine), initial=0.0)))
+            square = np.square(np.where(np.isfinite(mine), mine, farthest))
             total += 0.5 * mine.shape[1] * np.log(square.mean(axis=1) + sd[i] ** 2)
     return total
 

@@ -16,6 +16,7 @@ from twinproof.sim.readings import Reading
 DEGREES = 180 / np.pi
 SATURATED = 0.2  # share of samples at the largest value
 CONFLICT = 6.0  # an episode that moves a parameter by so many of its sd, and none else does
+APART = 0.02  # process noise from which on an episode does not hang together
 BUMPED = 12.0  # a window whose gaps are so many times the usual
 
 
@@ -149,6 +150,14 @@ def conflicting(fitted: Fit) -> tuple[str, ...]:
             found.append(
                 f"episode {id} contradicts the others: without it {fitted.problem.names[u]} would move by "
                 f"{shifts[e, u]:.1f} of its sd. Look at it, or leave it out"
+            )
+    for e, process in enumerate(fitted.stages[-1].process):
+        # windows of an episode that the others' parameters cannot follow come apart instead of bending the fit
+        others = np.delete(fitted.stages[-1].process, e)
+        if others.size and process > APART and process > 10 * float(np.median(others)):
+            found.append(
+                f"episode {ids[e]} contradicts the others: its motion does not hang together under the parameters that "
+                "explain them. Look at it, or leave it out"
             )
     for stage in fitted.stages:
         assert stage.linear is not None

@@ -13,9 +13,12 @@ from twinproof.lab.motion import OPERATORS, Planner, Style
 from twinproof.lab.population import INSTANCES, Instance, instance
 from twinproof.lab.reality import Reality
 from twinproof.nouns.randomness import stream
+from twinproof.nouns.trajectory import Trajectory
 from twinproof.sim.world import World
 
 SESSIONS = 4
+PLAYED = "trajectory"  # the behaviour of a take that plays commands from a file
+PLAYED_TASK = "play a given trajectory"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Take:
             "scene": f"{bench.name}_{self.session}",
             "operator": self.operator.name,
             "behaviour": self.behaviour,
-            "task": bench.tasks[self.behaviour],
+            "task": PLAYED_TASK if self.behaviour == PLAYED else bench.tasks[self.behaviour],
         }
         if self.object:
             labels["object"] = self.object
@@ -77,22 +80,34 @@ class Played:
     success: bool
 
 
-def play(bench: Bench, plant: Plant, take: Take, effects: frozenset[str], seed: int) -> Played:
-    """Plays a take. It depends on the plant, the take's number, and the seed alone."""
+def play(
+    bench: Bench, plant: Plant, take: Take, effects: frozenset[str], seed: int, trajectory: Trajectory | None = None
+) -> Played:
+    """Plays a take. It depends on the plant, the take's number, the seed, and the trajectory where one is given alone.
+
+    A trajectory is what the robot is told, as it stands: no operator leads the joints.
+    """
     thing = instance(take.object) if take.object else None
     reality = Reality(bench, plant, thing, Look.of(plant.seed, take.session), effects)
     path = ("lab", bench.name, f"episode{take.number}")
     scene, hand = stream(seed, *path, "scene"), stream(seed, *path, "operator")
     reality.reset(stream(seed, *path, "sensors"), scene, bench.start(take.behaviour, scene))
+    steps = round(1 / (bench.rate_hz * reality.dt))
+    if trajectory is not None:
+        _obey(reality, trajectory.commands, steps)
+        return Played(take, thing, reality, (PLAYED,) * len(trajectory.commands), True)
     view = World(reality.world.model)
     view.qpos[:] = reality.world.qpos
     view.kinematics()
     planner = Planner(bench, view, take.operator.speed, thing=thing)
     bench.plan(take.behaviour, planner, take.operator, hand)
     rows = np.stack(planner.rows)
-    steps = round(1 / (bench.rate_hz * reality.dt))
-    for target in rows if bench.torque_driven else reality.told(rows):
-        reality.command(target)
-        reality.advance(steps)
+    _obey(reality, rows if bench.torque_driven else reality.told(rows), steps)
     success = bench.succeeded(take.behaviour, reality.log.snaps, planner.goal_m)
     return Played(take, thing, reality, tuple(planner.phases), success)
+
+
+def _obey(reality: Reality, rows: np.ndarray, steps: int) -> None:
+    for target in rows:
+        reality.command(target)
+        reality.advance(steps)

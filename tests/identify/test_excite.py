@@ -1,0 +1,286 @@
+"""Designed experiments: they keep the limits, tell more than others, say how much, and refuse what cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twinproof.identify.beliefs import Stated, beliefs
+from twinproof.identify.evolution import Evolution
+from twinproof.identify.excite import Design, Today, design, prepare
+from twinproof.identify.excite_command import Asked, report, run
+from twinproof.identify.excite_limits import Asked as Limits
+from twinproof.identify.excite_limits import motion_limits
+from twinproof.identify.trajectory import Series
+from twinproof.nouns.errors import ConfigError, PosteriorError, StoreError
+from twinproof.nouns.progress import quiet
+from twinproof.nouns.randomness import stream
+from twinproof.nouns.trajectory import read_trajectory
+from twinproof.sim.free_air import Clearance, free_air
+from twinproof.sim.scene import Scene
+
+MOTOR = """<mujoco><option timestep="0.004" integrator="implicitfast"/><worldbody>
+  <body name="rod"><joint name="hinge" axis="0 1 0" damping="0.02" frictionloss="0.01" armature="0.002"/>
+    <inertial pos="0 0 -0.2" mass="0.5" diaginertia="0.004 0.004 0.0004"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.01" contype="0" conaffinity="0"/></body>
+  <body name="post" pos="1 0 0"><geom size="0.1" mass="1" contype="0" conaffinity="0"/></body>
+</worldbody><actuator><motor name="hinge" joint="hinge" ctrlrange="-2 2"/></actuator></mujoco>"""
+
+SERVO = """<mujoco><compiler angle="radian"/><option timestep="0.004" integrator="implicitfast"/><worldbody>
+  <geom name="table" type="plane" size="2 2 0.1"/>
+  <body name="base" pos="0 0 0.3">
+    <body name="arm"><joint name="lift" axis="0 1 0" range="-1.5 1.5" damping="0.5" armature="0.05"/>
+      <geom type="capsule" fromto="0.05 0 0 0.4 0 0" size="0.02" mass="0.6"/>
+      <body name="tip" pos="0.4 0 0"><joint name="bend" axis="0 1 0" range="-1.5 1.5" damping="0.2" armature="0.02"/>
+        <geom type="capsule" fromto="0.05 0 0 0.2 0 0" size="0.02" mass="0.2"/></body></body></body>
+  <body name="cube" pos="0.9 0.5 0.05"><freejoint/><geom type="box" size="0.05 0.05 0.05" mass="0.3"/></body>
+</worldbody>
+<actuator>
+  <position name="lift" joint="lift" kp="80" kv="4" forcerange="-20 20"/>
+  <position name="bend" joint="bend" kp="30" kv="2" forcerange="-8 8"/>
+</actuator>
+<sensor><framepos name="where" objtype="body" objname="cube"/></sensor></mujoco>"""
+
+QUICK = Design(
+    seconds=2.0, rate_hz=50.0, first=6, evolution=Evolution(generations=2, population=6), bounding=4, checks=4
+)
+RODS = ("joint.hinge.damping", "joint.hinge.frictionloss", "joint.hinge.armature", "body.rod.mass")
+
+
+def motor(known=RODS, how=QUICK, seed=0, **more):
+    scene = Scene(MOTOR)
+    held = beliefs(scene.nominal(), known, [Stated("*.mass", 0.4, 0.6)] if "body.rod.mass" in known else [])
+    return design(scene, held, Today.of_prior(held, stream(0, "prior")), how, stream(seed, "design"), **more)
+
+
+def servo(known=("joint.*.damping", "body.arm.mass"), how=QUICK, **more):
+    scene = Scene(SERVO)
+    held = beliefs(scene.nominal(), known)
+    return design(scene, held, Today.of_prior(held, stream(0, "prior")), how, stream(0, "design"), **more)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return motor()
+
+
+def test_a_designed_experiment_begins_and_ends_at_rest_within_its_limits(found):
+    commands = found.trajectory.commands
+    assert commands.shape == (100, 1)
+    assert np.abs(commands[[0, -1]]).max() == 0
+    assert np.abs(np.diff(commands[[0, 1, -2, -1]], axis=0)).max() < 2 * 0.8
+    (used,) = found.margins
+    assert max(used.position, used.speed, used.torque) <= 1
+    assert max(used.position, used.speed, used.torque) > 0.5
+    assert found.trajectory.kind == "torque"
+
+
+def test_it_says_how_much_narrower_every_interval_becomes(found):
+    assert found.parameters == tuple(sorted(RODS))
+    assert (found.sd_after < found.sd_now).all()
+    assert np.allclose(found.ratio, found.sd_now / found.sd_after)
+    assert found.gain > 2
+
+
+def test_the_same_seed_gives_the_same_experiment_and_another_one_another(found):
+    assert np.array_equal(motor().trajectory.commands, found.trajectory.commands)
+    assert not np.array_equal(motor(seed=1).trajectory.commands, found.trajectory.commands)
+
+
+def test_the_search_betters_its_random_beginnings():
+    scene = Scene(MOTOR)
+    held = beliefs(scene.nominal(), RODS)
+    today = Today.of_prior(held, stream(0, "prior"))
+    search = prepare(scene, held, today, replace(QUICK, evolution=Evolution(3, 6)), stream(3, "design"))
+    told: list[float] = []
+    search.run(lambda done, name, total=None: told.append(float(name.split()[0])))
+    assert told[-2] > told[0]
+
+
+def test_what_is_predicted_is_what_a_fit_of_the_recording_finds(tmp_path):
+    """The lab plays it; the fit's own intervals are as wide as was said."""
+    from twinproof.identify.fit import GaussNewton, fit
+    from twinproof.identify.laplace import covariance_of
+    from twinproof.identify.problem import Problem
+    from twinproof.lab.benches import bench
+    from twinproof.lab.models import textures
+    from twinproof.lab.record import Options, in_memory
+    from twinproof.sim.experiment import experiment
+
+    (passive,), plant = in_memory("pendulum", 1, 4, Options(effects="off", behaviours=("free_swing",)))
+    for name, data in textures.assets().items():
+        (tmp_path / name).write_bytes(data)
+    scene = Scene(bench("pendulum").nominal_scene(None, plant), tmp_path)
+    ids = ("actuator.shoulder.gain", "joint.elbow.damping", "joint.shoulder.damping")
+    held = beliefs(scene.nominal(), ids, [Stated("actuator.*.gain", 0.8, 1.25)])
+    how = replace(QUICK, rate_hz=100.0)
+    asked = {"reference": passive, "home": {"shoulder": 0.0, "elbow": 0.0}}
+    planned = design(scene, held, Today.of_prior(held, stream(0, "prior")), how, stream(0, "design"), **asked)
+    (played,), _ = in_memory("pendulum", 1, 4, Options(effects="off", trajectory=planned.trajectory))
+    fixed = {id: value for id, value in plant.theta.items() if not (id in ids or id.startswith("sensor."))}
+    for name in ("shoulder", "elbow"):  # a command is late by chance, and acts from the next physics step on
+        fixed[f"actuator.{name}.delay"] += fixed.pop(f"actuator.{name}.delay_jitter") / 2 + 0.001
+    problem = Problem(held, (experiment(played, free_air(scene)),), fixed)
+    sd = np.sqrt(np.diag(covariance_of(fit(problem, GaussNewton(horizons_s=((0.6,),))))))
+    assert 0.5 < np.exp(np.log(planned.sd_after / sd).mean()) < 2
+
+
+def test_e_optimality_narrows_the_widest_direction_most():
+    scene = Scene(MOTOR)
+    held = beliefs(scene.nominal(), RODS)
+    today = Today.of_prior(held, stream(0, "prior"))
+    wide = {}
+    for criterion in ("D", "E"):
+        search = prepare(scene, held, today, replace(QUICK, criterion=criterion), stream(0, "design"))
+        told = search.run()
+        search.judge.criterion = "E"
+        wide[criterion] = search.worth(told.trajectory.commands[None])[0]
+    assert wide["E"] >= wide["D"] - 0.3
+
+
+def test_servos_keep_their_ranges_and_speeds_and_stay_clear_of_the_table():
+    home = {"lift": -0.3, "bend": 0.0}
+    free = servo(home=home, asked=Limits({}, {}, clearance_m=0.0))
+    assert free.trajectory.kind == "position"
+    assert np.allclose(free.trajectory.commands[[0, -1]], [-0.3, 0.0])
+    kept = servo(home=home, asked=Limits({"lift": (-0.8, 0.6)}, {"lift": 0.5}, clearance_m=0.15))
+    commands = kept.trajectory.commands
+    assert commands[:, 0].min() >= -0.8
+    assert commands[:, 0].max() <= 0.6
+    assert np.abs(np.diff(commands[:, 0])).max() * 50 <= 0.5 + 1e-9
+    assert kept.clearance_m >= 0.15 - 1e-9
+    assert all(max(m.position, m.speed, m.torque) <= 1 for m in kept.margins)
+
+
+def test_joints_that_are_not_named_hold_still():
+    found = servo(("joint.bend.damping",), joints=("bend",))
+    assert np.ptp(found.trajectory.commands[:, 0]) == 0
+    assert np.ptp(found.trajectory.commands[:, 1]) > 0
+
+
+def test_in_free_air_nothing_lies_about_and_the_robot_moves_as_before():
+    alone = free_air(Scene(SERVO)).nominal()
+    assert alone.nq == 2
+    assert alone.nsensor == 0
+    assert alone.body("arm").mass[0] == pytest.approx(0.6)
+
+
+def test_clearance_names_what_comes_near():
+    scene = Scene(SERVO)
+    home = scene.nominal().qpos0
+    low = np.tile(home, (20, 1))
+    low[:, 0] = np.linspace(0, 0.7, 20)
+    clearance = Clearance(scene, home, 0.05)
+    assert clearance.least(np.tile(home, (3, 1))) == (0.05, "")
+    distance, who = clearance.least(low)
+    assert distance < 0
+    assert who == "world and arm" or who == "world and tip"
+
+
+def test_a_parameter_that_nothing_can_excite_is_named():
+    with pytest.raises(PosteriorError, match="says anything of body.post.mass"):
+        motor(("joint.hinge.damping", "body.post.mass"))
+    with pytest.raises(PosteriorError, match="says anything of body.cube.mass"):
+        servo(("joint.lift.damping", "body.cube.mass"))
+
+
+def test_an_object_that_is_known_of_but_not_asked_for_is_no_obstacle():
+    scene = Scene(SERVO)
+    held = beliefs(scene.nominal(), ("joint.lift.damping", "body.cube.mass"))
+    today = Today.of_prior(held, stream(0, "prior"))
+    found = design(scene, held, today, QUICK, stream(0, "d"), parameters=("joint.lift.damping",))
+    assert found.parameters == ("joint.lift.damping",)
+
+
+def test_what_is_already_known_is_not_sought_again():
+    """A second experiment after an equal first one gains less."""
+    scene = Scene(MOTOR)
+    held = beliefs(scene.nominal(), RODS)
+    first = Today.of_prior(held, stream(0, "prior"))
+    search = prepare(scene, held, first, QUICK, stream(0, "design"))
+    one = search.run()
+    motions = search.exact.motions(search.judging, one.trajectory.commands[None])
+    told = search.exact.information(search.judging[0], one.trajectory.commands[None], motions, 0)[0]
+    second = replace(first, precision=first.precision + told)
+    again = prepare(scene, held, second, QUICK, stream(0, "design")).run()
+    assert 1 < again.gain < 0.5 * one.gain
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"joints": ("elbow",)}, "no actuator drives a joint 'elbow'"),
+        ({"home": {"knee": 0.0}}, "home names the joint 'knee'"),
+        ({"parameters": ("body.rod.masss",)}, "none of the parameters that something is known of"),
+        ({"asked": Limits({"hinge": (0.01, 0.02)}, {})}, "leave no room for 'hinge'"),
+        ({"asked": Limits({"hinge": (1.0, -1.0)}, {})}, "does not rise"),
+        ({"asked": Limits({}, {"hinge": 0.0})}, "speed and torque limits must be above zero"),
+        ({"asked": Limits({}, {"hinge": 1e-6})}, "even small motions leave them"),
+        ({"home": {"hinge": 1.5}, "asked": Limits({}, {"hinge": 0.5})}, "choose a home where the robot rests"),
+        ({"how": replace(QUICK, seconds=0.5)}, "an experiment of 0.5 s cannot be designed"),
+        ({"how": replace(QUICK, rate_hz=2.0)}, "commands at 2 Hz cannot be designed"),
+    ],
+)
+def test_limits_that_leave_no_room_and_unknown_joints_are_refused(more, words):
+    with pytest.raises(ConfigError, match=words):
+        motor(**more)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('<actuator><motor name="hinge" joint="hinge" ctrlrange="-2 2"/></actuator>', "", "has no actuators"),
+        (' ctrlrange="-2 2"', "", "the motor of 'hinge' has no limit"),
+        ("<motor ", "<velocity ", "neither a position servo nor a motor"),
+        ("</actuator>", '<position name="s" joint="hinge" kp="5"/></actuator>', "some actuators are servos"),
+    ],
+)
+def test_actuators_that_nothing_can_be_designed_for_are_refused(old, new, words):
+    model = Scene(MOTOR.replace(old, new)).nominal()
+    with pytest.raises(ConfigError, match=words):
+        motion_limits(model, model.qpos0)
+
+
+def test_series_fill_their_room_and_no_more():
+    model = Scene(SERVO).nominal()
+    limits = motion_limits(model, model.qpos0)
+    series = Series(limits, 50.0, 4.0)
+    commands = series.commands(10 * series.random(stream(0, "s"), 5))
+    assert (np.abs(commands) <= limits.room + 1e-9).all()
+    assert (np.abs(np.diff(commands, axis=1)) * 50 <= limits.speed + 1e-9).all()
+
+
+def asked(tmp_path: Path, **more) -> Asked:
+    (tmp_path / "scene.xml").write_text(MOTOR)
+    base = {"artifacts": (), "out": tmp_path / "t.json", "parameters": ("joint.hinge.damping",), "seconds": 2.0}
+    return Asked(**{**base, "scene": tmp_path / "scene.xml", "candidates": 12, **more})
+
+
+def test_the_command_writes_a_trajectory_and_prints_what_it_should_tell(tmp_path, capsys):
+    found = run(asked(tmp_path, speed=("hinge=6",), limit=("hinge=-1..1",), home=("hinge=0.1",)), quiet)
+    report(found, tmp_path / "t.json")
+    said = capsys.readouterr().out
+    assert "joint.hinge.damping" in said
+    assert "times narrower" in said
+    assert read_trajectory(tmp_path / "t.json").joints == ("hinge",)
+    with pytest.raises(StoreError, match="Nothing is overwritten"):
+        run(asked(tmp_path), quiet)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"scene": None}, "0 folders were given"),
+        ({"artifacts": (Path("twin"),)}, "a scene and a twin were given"),
+        ({"scene": None, "artifacts": (Path("a"), Path("b")), "prior": ("x=1..2",)}, "--prior goes with --scene"),
+        ({"limit": ("hinge=1",)}, "Write JOINT=LOW..HIGH"),
+        ({"torque_share": 0.0}, "cannot be kept"),
+        ({"candidates": 3}, "too few to choose from"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(tmp_path, more, words):
+    with pytest.raises(ConfigError, match=words):
+        run(asked(tmp_path, **more), quiet)
