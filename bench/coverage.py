@@ -23,7 +23,7 @@ from bench.plants import SETUPS, Case, case
 
 from twinproof.identify.bootstrap import BlockBootstrap
 from twinproof.identify.calibration_check import Coverage, central, covered, crps, interval_score, rank
-from twinproof.identify.fit import Fit, GaussNewton, fit
+from twinproof.identify.infer import Found, solve
 from twinproof.identify.laplace import Laplace
 from twinproof.identify.method import Method
 from twinproof.nouns.randomness import stream
@@ -32,6 +32,7 @@ WORK = Path(__file__).parents[1] / "build" / "coverage"
 METHODS = ("laplace", "plain_laplace", "bootstrap", "svgd", "mdn", "npe")
 IDENTIFIED = 0.25  # an interval below this share of the prior's counts as identified
 LEVEL = 0.9
+UNSEEN = 5000  # added to a design's seed for episodes that nothing is fitted to
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,6 @@ class Run:
 def method_named(name: str) -> Method:
     """The method with the settings that are scored."""
     match name:
-        case "laplace":
-            return Laplace()
         case "plain_laplace":
             return Laplace(widen=False)
         case "bootstrap":
@@ -73,19 +72,30 @@ def method_named(name: str) -> Method:
 
 
 def one(runs: tuple[Run, ...], plant: int) -> dict[Run, dict[str, Any]]:
-    """One plant: recorded and fitted once, then inferred in every way, and held against its truth."""
+    """One plant: recorded and fitted once, then inferred in every way, and held against its truth.
+
+    With effects on, parameters have no truth to be held against; bands are held against episodes nothing was fitted to.
+    """
     first = runs[0]
-    made = case(SETUPS[first.bench], plant, plant if first.design is None else first.design, first.effects)
+    design = plant if first.design is None else first.design
+    made = case(SETUPS[first.bench], plant, design, first.effects)
     spent = time.process_time()
-    fitted = fit(made.problem, GaussNewton())
+    found = solve(made.problem, Laplace(), stream(plant, "bench", "coverage", "solve"))
     fit_cpu = time.process_time() - spent
-    return {run: _inferred(run, made, fitted, plant, fit_cpu) for run in runs}
+    rows = {run: _inferred(run, made, found, plant, fit_cpu) for run in runs}
+    if first.effects != "off":
+        unseen = case(SETUPS[first.bench], plant, design + UNSEEN, first.effects).problem
+        told = found.coverage_on(unseen, stream(plant, "bench", "coverage", "unseen"))
+        rows = {run: {**row, "predictive": told} for run, row in rows.items()}
+    return rows
 
 
-def _inferred(run: Run, made: Case, fitted: Fit, plant: int, fit_cpu: float) -> dict[str, Any]:
+def _inferred(run: Run, made: Case, found: Found, plant: int, fit_cpu: float) -> dict[str, Any]:
     """A method's row. Everything on the natural scale."""
-    problem, spent = made.problem, time.process_time()
-    draws = method_named(run.method).infer(problem, fitted, stream(plant, "bench", "coverage", run.method))
+    problem, fitted, spent = made.problem, found.fitted, time.process_time()
+    draws = found.drawn
+    if run.method != "laplace":
+        draws = method_named(run.method).infer(problem, fitted, stream(plant, "bench", "coverage", run.method))
     cpu = time.process_time() - spent
     low, high = central(draws.unknowns, draws.log_weights, LEVEL)
     truth = natural(made)
@@ -181,6 +191,8 @@ def summary(run: Run) -> str:
             f"| {ids[p]} | {cover} | {np.mean(score[:, p]):.3g} | {np.mean(ranked[:, p]):.3g} | "
             f"{100 * np.median(wrong[:, p]):.2f} % | {100 * np.median(share[:, p]):.1f} % |"
         )
+    if "predictive" in found[0]:
+        return "\n".join([lines[0], "", *_predicted(found)])
     lines += [
         "",
         *_overall(found, inside[:, scored], score[:, scored], ranked[:, scored], wrong[:, scored], share[:, scored]),
@@ -210,6 +222,34 @@ def _overall(
         f"{100 * np.median(wrong[identified]) if identified.any() else float('nan'):.2f} %",
         f"- CPU-seconds a plant: median {np.median(cpu):.1f} (of these the fit {np.median(fits):.1f}); windows "
         f"simulated: median {np.median(rolled):.0f}",
+    ]
+
+
+def _predicted(found: list[dict[str, Any]]) -> list[str]:
+    """How 90 % bands cover unseen episodes, by signal and horizon, over all plants."""
+    whole = np.array([row["predictive"]["covered"] for row in found])
+    alone = np.array([row["predictive"]["covered_by_parameters_alone"] for row in found])
+    half = 1.96 * whole.std(ddof=1) / np.sqrt(len(whole)) if len(whole) > 1 else float("nan")
+    lines = ["| signal | horizon | covered | by parameters alone | interval score |", "|---|---|---|---|---|"]
+    kinds: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for row in found:
+        for each in row["predictive"]["by_signal"]:
+            kinds.setdefault((each["signal"], each["horizon_s"]), []).append(each)
+    for (signal, horizon), every in kinds.items():
+        mean = {name: float(np.mean([each[name] for each in every])) for name in ("covered", "by_parameters_alone")}
+        score = float(np.mean([each["interval_score"] for each in every]))
+        lines.append(
+            f"| {signal} | {horizon:g} s | {100 * mean['covered']:.1f} % | {100 * mean['by_parameters_alone']:.1f} % | "
+            f"{score:.3g} {every[0]['unit']} |"
+        )
+    cpu = np.median([row["fit_cpu_s"] for row in found])
+    return [
+        *lines,
+        "",
+        f"- unseen readings covered: {100 * whole.mean():.1f} % ± {100 * half:.1f} (mean over plants, 95 %); "
+        f"plants between 80 and 97 %: {100 * np.mean((whole >= 0.8) & (whole <= 0.97)):.0f} %; by parameters alone "
+        f"{100 * alone.mean():.1f} %",
+        f"- CPU-seconds a plant: median {cpu:.1f}",
     ]
 
 

@@ -44,7 +44,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.sim.scene import Scene
 
 BAR = Score(13.6, 10.9, 19.1, 10.6, 3.88, 5.24)
-METHOD = CloudNewton(spread=0.05, shrink=0.85, steps=6)
+METHOD = CloudNewton()
 CONTACT = (
     "geom.board.friction_slide=0.05..0.6",
     "geom.board.contact_stiffness=1e3..1e6",
@@ -95,11 +95,18 @@ def clouded(stated: tuple[str, ...]) -> Callable[[list[Toss], int], tuple[Roll, 
         problem = problem_of(scene, [episode(toss) for toss in moving], question(stated))
         found = fit_cloud(problem, METHOD, rng(seed, "fit"), states=measured_states(moving))
         values = dict(zip(problem.ids, problem.values(found.unknowns)[0].tolist(), strict=True))
-        rolled = sum(stage.shooting.windows for stage in found.stages)
-        told = {"values": values, "evaluations": found.rollouts // rolled, "history": found.history, "fit": found}
+        told = {"values": values, "evaluations": _evaluations(found), "history": found.history, "fit": found}
         return roller(scene, Theta(values)), told
 
     return fitted
+
+
+def _evaluations(found: Fit) -> int:
+    """Rollouts as whole evaluations of the cost: physics steps of all windows of all horizons."""
+    short, whole = (float(np.sum(stage.shooting.length)) for stage in found.stages)
+    cloud = METHOD.size(len(found.problem.ids)) + 1
+    clouds = METHOD.alone * (cloud + 5) * short + (METHOD.steps * (cloud + 5) + cloud) * (short + whole)
+    return round(clouds / (short + whole))
 
 
 CONTENDERS = {

@@ -26,8 +26,8 @@ from twinproof.nouns.theta import Theta
 EPISODES, HORIZON_S, ROUNDS = 6, 0.5, 3
 TUNED_ON, SCORED = 3, (11, 12, 13)
 OURS = GaussNewton(((HORIZON_S,),), tolerance=NEAR, robust=1e9, free_starts=False, process_noise=False, central=False)
-# Chosen on TUNED_ON, never on a plant that is scored: for mujoco.sysid the best of its three back ends at x_scale "jac",
-# for it and for scipy the better of difference steps of 1.5e-8 (the default) and 1e-5. Our own step rules were too.
+# Chosen on plant TUNED_ON, never on one that is scored: for mujoco.sysid the best of its three back ends at x_scale
+# "jac", for it and for scipy the better of difference steps of 1.5e-8 (the default) and 1e-5; our own step rules too.
 SCIPY: dict[str, Any] = {"x_scale": "jac", "ftol": NEAR}
 FIRST = "twinproof"
 Contender = Callable[[Task], Run]

@@ -106,7 +106,8 @@ def case(setup: Setup, plant: int, design: int, effects: str) -> Case:
     model = scene.reserving(control_delay_s=0.1).nominal()
     truth = _truths(setup, bench, session.plant, thing, float(model.opt.timestep))
     asked = beliefs(model, list(truth), [Stated.parse(text) for text in setup.stated])
-    problem = Problem(asked, tuple(experiment(each, scene) for each in episodes))
+    lean = scene.leaner()
+    problem = Problem(asked, tuple(experiment(each, lean) for each in episodes))
     return Case(problem, tuple(episodes), truth)
 
 

@@ -228,6 +228,52 @@ class Identify:
 
 
 @dataclass(frozen=True)
+class Excite:
+    """Design the next experiment: a motion within limits that tells most about named parameters, and by how much.
+
+    examples:
+      twinproof excite twin posterior --parameters 'joint.*.damping' --split split --out trajectory.json
+      twinproof excite twin posterior --seconds 20 --criterion E --speed elbow=1.5 --limit 'elbow=-1..1' --out t.json
+      twinproof excite --scene scene.xml --parameters 'joint.*.damping' --out trajectory.json
+
+    The trajectory is played through the robot interface (docs/robot_interface.md).
+    """
+
+    artifacts: Positional[tuple[Path, ...]]
+    """A Twin folder and a Posterior folder: what is known today. Or --scene instead of both."""
+    out: Path
+    """The new trajectory file, JSON."""
+    parameters: tuple[str, ...] = ()
+    """Ids or patterns of the parameters that the experiment is for; all of the posterior's by default."""
+    scene: Path | None = None
+    """A scene instead of a twin: nothing is known yet but ranges."""
+    prior: tuple[str, ...] = ()
+    """With --scene: what is known, 'PATTERN=LOW..HIGH' or 'PATTERN=MEAN+-SD'."""
+    split: Path | None = None
+    """A Split whose calibration shows what the robot measures, how well, and where it begins."""
+    seconds: float = 10.0
+    """How long."""
+    rate_hz: float = 50.0
+    """Commands a second."""
+    criterion: Literal["D", "E"] = "D"
+    """Shrink the volume of what stays unknown (D), or its longest axis (E)."""
+    joints: tuple[str, ...] = ()
+    """Joints that may move; all driven ones by default."""
+    speed: tuple[str, ...] = ()
+    """Largest speeds, 'elbow=1.5' in rad/s or m/s."""
+    limit: tuple[str, ...] = ()
+    """Narrower ranges, 'elbow=-1..1' in rad or m."""
+    home: tuple[str, ...] = ()
+    """Where it begins and ends, 'elbow=0.3'."""
+    torque_share: float = 0.8
+    """Share of the motors' torque that may be used."""
+    candidates: int = 48
+    """Random motions that the search begins with."""
+    seed: int = 0
+    """Decides the search."""
+
+
+@dataclass(frozen=True)
 class Doctor:
     """Say what this machine can do: versions, threads, GL, GPU, codecs, each extra, and how to add what is missing.
 
@@ -351,6 +397,8 @@ def _reconstruct(config: Reconstruct) -> int:
     from twinproof.reconstruct.declare import declared
     from twinproof.sim.scene import Scene
 
+    if config.out.exists():
+        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
     split, started = SplitNoun.load(config.split), datetime.now(UTC)
     calibration, _, _ = split.parts()
     with tempfile.TemporaryDirectory() as scratch:
@@ -373,6 +421,16 @@ def _identify(config: Identify) -> int:
     return 0
 
 
+def _excite(config: Excite) -> int:
+    from twinproof.identify import excite_command
+    from twinproof.nouns.progress import bar
+
+    with bar("excite") as progress:
+        found = excite_command.run(excite_command.Asked(**vars(config)), progress)
+    excite_command.report(found, config.out)
+    return 0
+
+
 def _doctor(config: Doctor) -> int:
     from twinproof import doctor
 
@@ -388,6 +446,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "lab record": (LabRecord, _lab_record),
     "reconstruct": (Reconstruct, _reconstruct),
     "identify": (Identify, _identify),
+    "excite": (Excite, _excite),
     "doctor": (Doctor, _doctor),
 }
 

@@ -19,7 +19,7 @@ TRUTH = {
 }
 
 
-def recorded(objects: Mapping[str, float] | None = None, count: int = 5, seconds: float = 1.2) -> Recording:
+def recorded(objects: Mapping[str, float] | None = None, count: int = 5, seconds: float = 0.9) -> Recording:
     """Swings on different days; with `objects`, of bobs of different mass."""
     made = []
     for k in range(count):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -86,7 +87,8 @@ def test_a_recording_goes_all_the_way_to_an_audited_posterior(folder: Path, caps
     result = audit(folder / "split", (folder / "twin", folder / "posterior"))
     assert result.ok, [finding.text for finding in result.breaks]
     assert list(found.diagnostics["validation"]["episodes"]) == sorted(split.validation)
-    assert any(path.name.startswith("settings") or path.suffix == ".toml" for path in (folder / "posterior").iterdir())
+    settings = json.loads((folder / "posterior" / "config.json").read_text())
+    assert settings["settings"]["prior"] == ["joint.*.damping=0.01..0.3"]
     assert not (folder / ".posterior.fit").exists()
 
 

@@ -16,6 +16,8 @@ from twinproof.identify.laplace import covariance_of
 from twinproof.nouns.errors import PosteriorError
 
 OTHERS = {id: value for id, value in TRUTH.items() if id != "joint.hinge.damping"}
+# a pendulum that swings on for many seconds
+LIGHT = PENDULUM.replace('damping="0.05" frictionloss="0.03"', 'damping="0.002"')
 QUICK = GaussNewton(((0.15,), (0.5,), (0.15,)), free_starts=True)
 
 
@@ -39,7 +41,7 @@ def test_the_noise_of_every_signal_is_found() -> None:
         assert sd == pytest.approx(NOISE[entry.split(".")[0]], rel=0.15), entry
 
 
-def test_a_servo_forgets_its_start_and_is_first_followed_over_one_long_stage() -> None:
+def test_a_servo_magnifies_nothing_and_is_first_followed_over_one_long_stage() -> None:
     found = servo()
     assert told(found)["actuator.hinge.gain"] == pytest.approx(24.0, rel=0.01)
     assert told(found)["body.bob.mass"] == pytest.approx(0.6, rel=0.02)
@@ -48,7 +50,8 @@ def test_a_servo_forgets_its_start_and_is_first_followed_over_one_long_stage() -
     few = GaussNewton(max_steps=1)
     fit(found.problem, few, progress=lambda done, name, total=None: seen.add(name.split(":")[0]))
     assert seen == {"stage 1 of 2", "stage 2 of 2"}
-    fit(swinging().problem, few, progress=lambda done, name, total=None: seen.add(name.split(":")[0]))
+    wild = asked(LIGHT, ["joint.hinge.damping"], swings(LIGHT, {}, 1, seconds=2.5))
+    fit(wild, few, progress=lambda done, name, total=None: seen.add(name.split(":")[0]))
     assert seen >= {"stage 1 of 3", "stage 2 of 3", "stage 3 of 3"}
 
 
@@ -127,21 +130,26 @@ class Stopped(Exception):
 
 
 def test_a_fit_that_was_killed_after_a_stage_goes_on_and_ends_the_same(tmp_path: Path) -> None:
-    made = swings(PENDULUM, TRUTH, 2, seconds=1.0)
-    problem = asked(PENDULUM, ["joint.hinge.damping", "body.bob.mass"], made, fixed={"joint.hinge.frictionloss": 0.04})
+    truth = {"joint.hinge.damping": 0.003, "body.bob.mass": 0.55}
+    problem = asked(LIGHT, list(truth), swings(LIGHT, truth, 2, seconds=1.0))
     whole = fit(problem, QUICK)
 
+    def last(name: str) -> bool:
+        _, number, _, count = name.split(":")[0].split()
+        return number == count
+
     def stop(done: int, name: str, total: int | None = None) -> None:
-        if name.startswith("stage 3"):
+        if last(name):
             raise Stopped
 
     keep = Checkpoint(tmp_path / "kept", "one question")
     with pytest.raises(Stopped):
         fit(problem, QUICK, progress=stop, keep=keep)
-    assert sorted(path.name for path in keep.folder.iterdir()) == ["key.json", "stage0.npz", "stage1.npz"]
+    assert (keep.folder / "stage0.npz").is_file()
     seen: list[str] = []
     resumed = fit(problem, QUICK, progress=lambda done, name, total=None: seen.append(name), keep=keep)
-    assert all(name.startswith("stage 3") for name in seen)
+    assert seen
+    assert all(map(last, seen))
     np.testing.assert_array_equal(resumed.unknowns, whole.unknowns)
     np.testing.assert_array_equal(resumed.information, whole.information)
     other = fit(problem, QUICK, keep=Checkpoint(tmp_path / "kept", "another question"))

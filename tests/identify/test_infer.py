@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.identify.folders import TRUTH, recorded, split_folder
-from tests.sim.motions import PENDULUM, signal, swing
+from tests.sim.motions import BOX, PENDULUM, moved, pose_signal, signal, swing
 from twinproof.identify.beliefs import Stated
 from twinproof.identify.fit import Fit
 from twinproof.identify.infer import Question, identified, infer, problem_of, solve
@@ -103,7 +104,7 @@ def test_what_the_holdout_holds_is_never_asked(made: tuple[Split, Twin], posteri
 
 
 @cache
-def episodes(count: int = 2, seconds: float = 1.2) -> tuple[Episode, ...]:
+def episodes(count: int = 2, seconds: float = 0.9) -> tuple[Episode, ...]:
     return recorded(count=count, seconds=seconds).episodes
 
 
@@ -136,11 +137,48 @@ def test_a_prior_on_one_of_a_tied_pair_determines_the_other() -> None:
 
 
 def test_a_delay_is_scanned_first_and_its_scan_is_kept() -> None:
-    late = tuple(swing(PENDULUM, TRUTH, k, 1.2, size=0.4, delay_s=0.0137) for k in range(2))
+    late = tuple(swing(PENDULUM, TRUTH, k, 0.9, size=0.4, delay_s=0.0137) for k in range(2))
     known = {**KNOWN, "joint.hinge.frictionloss": 0.04}
     found = answer(Question(("actuator.hinge.delay", "joint.hinge.damping"), fixed=known), late)
     assert found.mean("actuator.hinge.delay") == pytest.approx(0.0137, rel=0.03)
     assert found.diagnostics["delay_scan"][0][0] == 0.0
+
+
+def test_two_delays_that_only_add_up_are_refused_together() -> None:
+    # late commands and late stamps move a free motion alike: their sum is all that one signal tells
+    late = []
+    for each in episodes():
+        state = each.signals["state"]
+        late.append(Episode.of({**each.signals, "state": replace(state, time_s=state.time_s + 0.012)}, {}))
+    delays = ("actuator.hinge.delay", "signal.state.delay")
+    known = {**KNOWN, "joint.hinge.frictionloss": 0.04, "joint.hinge.damping": 0.08}
+    with pytest.raises(ConfigError, match="only the sum of actuator.hinge.delay and signal.state.delay is determined"):
+        answer(Question(delays, fixed=known), tuple(late))
+    alone = answer(Question(delays[1:], fixed=known), tuple(late))
+    assert alone.mean(delays[1]) == pytest.approx(0.012, rel=0.02)
+
+
+def slid(seed: int) -> Episode:
+    """A box that slides and turns on a plane, tracked with noise."""
+    rng = stream(seed, "box")
+    begin = np.r_[rng.uniform(-1, 1, 2), 0, 0, 0, rng.uniform(-5, 5)]
+    lying = np.array([0, 0, 0.03, 1, 0, 0, 0])
+    motion = moved(Scene(BOX), truth={"body.box.friction_slide": 0.3}, seconds=0.6, qpos=lying, qvel=begin)
+    track = pose_signal(motion, "box", "box", every=5)
+    noisy = {
+        each.name: track.column(each.name) + (3e-4 if each.name in "xyz" else 1e-3) * rng.normal(size=len(track.time_s))
+        for each in track.columns
+    }
+    return Episode.of({"box": signal("box", "pose", noisy, track.time_s, "m")}, {})
+
+
+def test_a_sliding_box_gives_up_its_friction() -> None:
+    seen = tuple(slid(k) for k in range(3))
+    problem = problem_of(Scene(BOX), seen, Question(("object.box.friction",)))
+    found = solve(problem, QUICK, stream(0, "solve"))
+    draws = found.draws[:, 0]
+    assert abs(draws.mean() - 0.3) < 4 * draws.std()
+    assert draws.mean() == pytest.approx(0.3, rel=0.1)
 
 
 # ---- families

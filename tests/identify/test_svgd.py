@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.identify.swings import PENDULUM_TRUTH, ROTOR_TRUTH, pendulum, rotor, tied, truth_of
-from twinproof.identify.laplace import covariance_of
+from twinproof.identify.laplace import covariance_of, widening
 from twinproof.identify.modes import find_modes, same, scrambled, settle
 from twinproof.identify.svgd import Svgd, spread_out, stein_discrepancy, stein_gap, stein_step
 from twinproof.nouns.randomness import stream
@@ -68,7 +68,8 @@ def test_a_pendulum_has_one_mode_and_particles_as_wide_as_its_gaussian():
     found = SMALL.infer(fitted.problem, fitted, stream(4, "svgd"))
     assert found.diagnostics["converged"]
     assert len(found.diagnostics["modes"]) == 1
-    sd = np.sqrt(np.diag(covariance_of(fitted)))
+    covariance = covariance_of(fitted)
+    sd = np.sqrt(np.diag(covariance)) * widening(fitted, covariance)
     assert found.unknowns.std(axis=0) == pytest.approx(sd, rel=0.3)
     assert np.abs(found.unknowns.mean(axis=0) - truth_of(fitted.problem, PENDULUM_TRUTH)).max() < 4 * sd.max()
     assert found.rollouts > 0

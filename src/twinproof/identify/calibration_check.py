@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from twinproof.nouns.belief import weighted_quantile
 from twinproof.nouns.errors import PosteriorError
@@ -48,6 +47,8 @@ class Coverage:
     @property
     def interval(self) -> tuple[float, float]:
         """The exact binomial interval of the rate; it assumes that the truths were drawn independently."""
+        from scipy import stats
+
         beside = (1 - self.confidence) / 2
         k, n = self.inside, self.total
         low = 0.0 if k == 0 else float(stats.beta.ppf(beside, k, n - k + 1))
@@ -118,6 +119,8 @@ def even(ranks: np.ndarray) -> tuple[str, float]:
 
     Chi-square over bins where these would hold ten each, Kolmogorov–Smirnov where there are too few ranks for that.
     """
+    from scipy import stats
+
     count = len(ranks)
     bins = min(20, count // FEWEST)
     if bins >= 5:

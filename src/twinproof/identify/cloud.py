@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 States = Callable[[Shooting], tuple[np.ndarray, np.ndarray]]  # qpos (W, nq) and qvel (W, nv) of its windows' starts
+Cut = tuple[Shooting, tuple[np.ndarray, np.ndarray]]  # windows of one horizon and their starts
 DAMPING = (1e-3, 1e-2, 0.1, 1.0)
 REACH = 4.0  # how far a step may go, in spreads of the cloud
 FINEST = 0.01  # the cloud shrinks no further than this share of the range
@@ -51,17 +52,19 @@ class CloudNewton:
 
     horizons_s: tuple[float, ...] = (0.11, math.inf)  # infinite: whole episodes
     points: int | None = None  # of a cloud; None: four more than two for each parameter
-    spread: float = 0.08  # sd of the first cloud, as a share of each unknown's range
-    shrink: float = 0.75
-    steps: int = 8
+    spread: float = 0.06  # sd of the first cloud, as a share of each unknown's range
+    shrink: float = 0.8
+    steps: int = 5  # on all horizons at once
+    alone: int = 4  # steps before, on the shortest horizon alone: there slopes are clearest, and rollouts cheap
 
     def __post_init__(self) -> None:
         if not self.horizons_s or min(self.horizons_s) <= 0:
             raise ConfigError(f"horizons of {self.horizons_s} s were asked for. Give one or more, each above zero.")
-        if not (0 < self.spread <= 0.5 and 0 < self.shrink <= 1 and self.steps >= 1):
+        if not (0 < self.spread <= 0.5 and 0 < self.shrink <= 1 and self.steps >= 1 and self.alone >= 0):
             raise ConfigError(
-                f"a cloud with spread {self.spread}, shrink {self.shrink} and {self.steps} steps was asked for. The "
-                "spread and the shrink lie above zero, up to 0.5 and 1, and there is at least one step."
+                f"a cloud with spread {self.spread}, shrink {self.shrink} and {self.alone} + {self.steps} steps was "
+                "asked for. The spread and the shrink lie above zero, up to 0.5 and 1, and the steps on all horizons "
+                "are one or more."
             )
 
     def size(self, parameters: int) -> int:
@@ -88,33 +91,32 @@ def fit_cloud(
     `states` gives windows their starts where the recording knows more than its readings say, such as velocities:
     without it they are smoothed readings, which are a little wrong beside an impact.
     """
-    shootings = [problem.shooting(horizon_s) for horizon_s in method.horizons_s]
-    starts = [each.starts if states is None else states(each) for each in shootings]
+    shootings = [problem.shooting(horizon_s) for horizon_s in sorted(method.horizons_s)]
+    cuts = [(each, each.starts if states is None else states(each)) for each in shootings]
     at = problem.nominal if start is None else np.array(start)
     low, high = problem.span
     count, spread, shape = method.size(len(problem.ids)), method.spread, np.ones(len(at))
-    sets: list[_Set] = []
+    alone = method.alone if len(cuts) > 1 else 0
     before: _Cloud | None = None
     history, rolled = [], 0
-    for step in range(method.steps + 1):
+    for step in range(alone + method.steps + 1):
+        seen, done = (cuts[:1], step) if step < alone else (cuts, step - alone)
         points = _around(at, spread * shape * (high - low), (low, high), count, rng)
-        cloud = _Cloud(points, _roll(problem, shootings, starts, points), before)
-        if step < SETTLED:
-            sets = [_Set.around(*each) for each in zip(shootings, starts, (gap[0] for gap in cloud.gaps), strict=True)]
+        cloud = _Cloud(points, _roll(problem, seen, points), before if done else None)
+        if done < SETTLED:
+            sets = [_Set.around(*cut, gap[0]) for cut, gap in zip(seen, cloud.gaps, strict=True)]
         stages = [_stage(problem, each, cloud, k) for k, each in enumerate(sets)]
         here = Fit(problem, at, tuple(replace(each, share=1 / len(sets)) for each in stages))
         history.append(here.cost)
-        progress(step + 1, f"cost {here.cost:.6g}, cloud {spread:.1%} of the ranges", method.steps + 1)
-        rolled += len(points)
-        if step == method.steps:
-            break
-        tried = _steps(here, REACH * spread * (high - low))
-        gaps = _roll(problem, shootings, starts, tried)
-        rolled += len(tried)
-        before = cloud.with_points(tried, gaps)
-        at = before.points[int(np.argmin(_costs(problem, sets, before)))]
-        spread, shape = max(spread * method.shrink, min(FINEST, spread)), _shape(here, high - low)
-    return replace(here, history=tuple(history), rollouts=rolled * sum(each.windows for each in shootings))
+        progress(step + 1, f"cost {here.cost:.6g}, cloud {spread:.1%} of the ranges", alone + method.steps + 1)
+        last = step == alone + method.steps
+        tried = points[:0] if last else _steps(here, REACH * spread * (high - low))
+        rolled += (len(points) + len(tried)) * sum(cut[0].windows for cut in seen)
+        if not last:
+            before = cloud.with_points(tried, _roll(problem, seen, tried))
+            at = before.points[int(np.argmin(_costs(problem, sets, before)))]
+            spread, shape = max(spread * method.shrink, min(FINEST, spread)), _shape(here, high - low)
+    return replace(here, history=tuple(history), rollouts=rolled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,18 +188,10 @@ def _around(
     return np.vstack([at, np.clip(at + sd * np.vstack([away, -away]), *span)])
 
 
-def _roll(
-    problem: Problem,
-    shootings: Sequence[Shooting],
-    starts: Sequence[tuple[np.ndarray, np.ndarray]],
-    points: np.ndarray,
-) -> list[np.ndarray]:
+def _roll(problem: Problem, cuts: Sequence[Cut], points: np.ndarray) -> list[np.ndarray]:
     """Gaps (points, M) of every horizon."""
     values = [problem.values(point) for point in points]
-    return [
-        each.roll([Variant(value, *begin) for value in values]).gap
-        for each, begin in zip(shootings, starts, strict=True)
-    ]
+    return [shooting.roll([Variant(value, *starts) for value in values]).gap for shooting, starts in cuts]
 
 
 def _stage(problem: Problem, of: _Set, cloud: _Cloud, k: int) -> Stage:

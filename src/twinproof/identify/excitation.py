@@ -10,6 +10,7 @@ import numpy as np
 
 from twinproof.identify.beliefs import Belief
 from twinproof.identify.evolution import Evolution
+from twinproof.identify.excite_information import Told
 from twinproof.identify.excite_limits import Margins
 from twinproof.nouns.trajectory import Trajectory
 
@@ -68,11 +69,11 @@ class Today:
         covariance = np.linalg.inv(self.precision)[np.ix_(kept, kept)]
         return Today(self.draws[:, kept], self.relative[kept], np.linalg.inv(covariance))
 
-    def straight(self, information: np.ndarray, draw: np.ndarray) -> np.ndarray:
-        """Information (…, G, G) on the natural scale, around a draw, as information on what `precision` is about."""
+    def straight(self, told: Told, draw: np.ndarray) -> Told:
+        """What is told of the natural scale, around a draw, as told of what `precision` is about."""
         factor = np.where(self.relative, draw, 1.0)
-        found: np.ndarray = information * np.outer(factor, factor)
-        return found
+        square = np.outer(factor, factor)
+        return Told(told.information * square, told.scatter * square)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class Design:
     bounding: int = 8  # under which it must keep the limits while it is sought
     checks: int = 16  # fresh ones, under which it must keep them at the end
     harmonics: int = 7
-    window_s: float = 1.0
+    window_s: float = 0.25
+    jitter_s: float = 0.0005  # how much a command is late or early by chance: buses and schedulers are no clocks
     at_once: int = 16  # candidates of one rollout
 
 
@@ -122,11 +124,13 @@ class Judge:
     def __init__(self, criterion: str, precision: np.ndarray, named: Sequence[int]) -> None:
         self.criterion, self.precision, self.named = criterion, precision, np.array(named)
         self.sd_now = np.sqrt(np.diag(np.linalg.inv(precision))[self.named])
-        self._now = self._size(self.covariance(np.zeros((1, *precision.shape))))[0]
+        nothing = np.zeros((1, *precision.shape))
+        self._now = self._size(self.covariance(Told(nothing, nothing)))[0]
 
-    def covariance(self, information: np.ndarray) -> np.ndarray:
-        """Of the named parameters, in units of their sd today, after experiments (C, G, G)."""
-        inverse = np.linalg.inv(self.precision + information)
+    def covariance(self, told: Told) -> np.ndarray:
+        """Of the named parameters, in units of their sd today, after experiments."""
+        inverse = np.linalg.inv(self.precision + told.information)
+        inverse = inverse + inverse @ told.scatter @ inverse
         block = inverse[:, self.named[:, None], self.named]
         found: np.ndarray = block / np.outer(self.sd_now, self.sd_now)
         return found
@@ -136,7 +140,7 @@ class Judge:
         size: np.ndarray = 0.5 * (np.log(values).mean(axis=1) if self.criterion == "D" else np.log(values[:, -1]))
         return size
 
-    def gain(self, information: np.ndarray) -> np.ndarray:
-        """The gain of each experiment (C, G, G) over today."""
-        found: np.ndarray = self._now - self._size(self.covariance(information))
+    def gain(self, told: Told) -> np.ndarray:
+        """The gain of each experiment over today."""
+        found: np.ndarray = self._now - self._size(self.covariance(told))
         return found

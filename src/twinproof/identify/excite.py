@@ -85,10 +85,9 @@ def prepare(
     series = Series(limits, how.rate_hz, how.seconds, how.harmonics)
     sensors = sensors_of(seen) if seen else usual_sensors(model, limits)
     coarse = free_air(scene, max(COARSE_S, float(model.opt.timestep)))
-    rough, exact = (
-        Rehearsal(each, beliefs, sensors, limits, at, how.rate_hz, series.count, how.window_s)
-        for each in (coarse, alone)
-    )
+    size = how.rate_hz, series.count, how.window_s
+    rough = Rehearsal(coarse, beliefs, sensors, limits, at, *size, jitter_s=how.jitter_s)
+    exact = Rehearsal(alone, beliefs, sensors, limits, at, *size, jitter_s=how.jitter_s, jitters=8)
     judge = Judge(how.criterion, today.precision, [k for k, b in enumerate(beliefs) if b.id in named])
     return Search(how, series, (rough, exact), today, judge, Around(scene, model, at, limits), rng)
 

@@ -1,4 +1,4 @@
-"""`twinproof excite` from its texts to a saved trajectory: strings become objects here, and nowhere else."""
+"""`twinproof excite` from its texts to a trajectory file, and what a person sees of it."""
 
 from __future__ import annotations
 
@@ -8,51 +8,44 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from twinproof.identify import excite_limits as limits
 from twinproof.identify.beliefs import Belief, Stated, beliefs
 from twinproof.identify.command import number, pairs
 from twinproof.identify.evolution import Evolution
-from twinproof.identify.excitation import Design, Excitation, Today
-from twinproof.identify.excite import design
-from twinproof.nouns.episode import Episode
+from twinproof.identify.excite import Design, Excitation, Today, design
+from twinproof.identify.excite_limits import Asked as Limits
 from twinproof.nouns.errors import ConfigError, StoreError
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.progress import Progress
 from twinproof.nouns.randomness import stream
-from twinproof.nouns.recording import Recording
+from twinproof.nouns.split import Split
 from twinproof.nouns.twin import Twin
-from twinproof.sim.parameters.base import nearest
 from twinproof.sim.scene import Scene
 
-LONGEST_DELAY_S = 0.2  # only so that the vocabulary lists delays
-RATE_HZ = 50.0  # of commands, where neither the user nor a recording tells
-ONCE = 12  # candidates of a generation
+FEWEST = 8
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The settings of the command, as texts."""
+    """The settings of the command: what is known is a twin with a posterior, or a scene with ranges."""
 
-    artifacts: tuple[Path, ...]  # a Twin and a Posterior of it, or nothing where a scene is given
+    artifacts: tuple[Path, ...]
     out: Path
     parameters: tuple[str, ...] = ()
     scene: Path | None = None
     prior: tuple[str, ...] = ()
-    like: Path | None = None
+    split: Path | None = None
     seconds: float = 10.0
-    rate_hz: float | None = None
+    rate_hz: float = 50.0
     criterion: Literal["D", "E"] = "D"
     joints: tuple[str, ...] = ()
-    home: tuple[str, ...] = ()
-    limit: tuple[str, ...] = ()
     speed: tuple[str, ...] = ()
+    limit: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
     torque_share: float = 0.8
-    clearance_m: float = 0.02
-    candidates: int = 200
+    candidates: int = 48
     seed: int = 0
 
 
@@ -60,131 +53,97 @@ def run(asked: Asked, progress: Progress) -> Excitation:
     """Designs the experiment and writes its trajectory."""
     if asked.out.exists():
         raise StoreError(f"{asked.out} exists. Nothing is overwritten: name another file, or remove it.")
-    scene, held, today = _known(asked)
-    reference = _reference(asked.like)
-    rate_hz = asked.rate_hz or (RATE_HZ if reference is None else _rate(reference))
+    _check(asked)
+    scene, today, held = _known(asked)
+    episodes = Split.load(asked.split).parts()[0].recording.episodes if asked.split else ()
+    limits = Limits(
+        {joint: _span(text) for joint, text in pairs(asked.limit, "--limit", "elbow=-1..1").items()},
+        {joint: number(text, joint) for joint, text in pairs(asked.speed, "--speed", "elbow=2.5").items()},
+        asked.torque_share,
+    )
+    few = asked.candidates < Design().first
+    how = Design(
+        asked.seconds,
+        asked.rate_hz,
+        asked.criterion,
+        first=asked.candidates,
+        evolution=Evolution(generations=3, population=6) if few else Evolution(),
+    )
     found = design(
         scene,
         held,
         today,
-        _how(asked, rate_hz),
+        how,
         stream(asked.seed, "excite"),
-        parameters=_matching(asked.parameters, held),
-        reference=reference,
-        home={name: number(value, f"home of {name}") for name, value in _pairs(asked.home, "--home", "elbow=0.5")},
+        parameters=_chosen(asked.parameters, [belief.id for belief in held]),
+        reference=episodes[0] if episodes else None,
+        home={joint: number(text, joint) for joint, text in pairs(asked.home, "--home", "elbow=0.3").items()},
         joints=asked.joints,
-        asked=_limits(asked),
+        asked=limits,
         progress=progress,
     )
-    asked.out.absolute().parent.mkdir(parents=True, exist_ok=True)
     found.trajectory.save(asked.out)
     return found
 
 
-def _known(asked: Asked) -> tuple[Scene, tuple[Belief, ...], Today]:
-    """The scene, its parameters, and what is known of them: a posterior's draws, or priors alone."""
-    if asked.scene is not None:
-        if asked.artifacts:
-            raise ConfigError(
-                "a scene and a twin were given. Give TWIN POSTERIOR, or --scene FILE without a posterior."
-            )
-        scene = Scene.read(asked.scene)
-        model = scene.reserving(control_delay_s=LONGEST_DELAY_S).nominal()
-        held = beliefs(model, asked.parameters, [Stated.parse(text) for text in asked.prior])
-        return scene, held, Today.of_prior(held, stream(asked.seed, "excite", "prior"))
-    if len(asked.artifacts) != 2:
-        raise ConfigError(f"{len(asked.artifacts)} folders were given. Give TWIN POSTERIOR, or --scene FILE.")
-    if asked.prior:
-        raise ConfigError("--prior goes with --scene: a posterior has its own priors. Leave it out.")
-    twin, posterior = Twin.load(asked.artifacts[0]), Posterior.load(asked.artifacts[1])
-    if posterior.parents.get("twin") != twin.hash:
+def _check(asked: Asked) -> None:
+    if asked.scene is not None and asked.artifacts:
+        raise ConfigError("a scene and a twin were given. Give a TWIN and its POSTERIOR, or --scene with --parameters.")
+    if asked.scene is None and len(asked.artifacts) != 2:
         raise ConfigError(
-            f"the posterior {asked.artifacts[1]} was fitted to another twin than {asked.artifacts[0]} "
-            f"({twin.hash[:16]}). Name the twin it belongs to."
+            f"{len(asked.artifacts)} folders were given. Give a TWIN and its POSTERIOR, or --scene with --parameters."
         )
-    today, held = Today.of_posterior(posterior)
-    return Scene.of(twin), held, today
+    if asked.scene is None and asked.prior:
+        raise ConfigError("--prior goes with --scene: a posterior says itself what is known.")
+    if not 0 < asked.torque_share <= 1:
+        raise ConfigError(f"--torque-share {asked.torque_share} cannot be kept. Give a share above 0, at most 1.")
+    if asked.candidates < FEWEST:
+        raise ConfigError(f"--candidates {asked.candidates} is too few to choose from. Give {FEWEST} or more.")
 
 
-def _matching(patterns: Sequence[str], held: Sequence[Belief]) -> tuple[str, ...]:
-    known, found = [belief.id for belief in held], list[str]()
-    for pattern in patterns:
-        fits = [id for id in known if fnmatchcase(id, pattern)]
-        if not fits:
-            raise ConfigError(f"nothing is known of a parameter {pattern!r}. {nearest(pattern, known)}")
-        found += [id for id in fits if id not in found]
-    return tuple(found)
-
-
-def _reference(folder: Path | None) -> Episode | None:
-    if folder is None:
-        return None
-    return Recording.load(folder).episodes[0]
-
-
-def _rate(episode: Episode) -> float:
-    """Commands a second of an episode, as a whole number where it is near one."""
-    told = episode.of_kind("joint_command")
-    if not told or len(told[0].time_s) < 3:
-        raise ConfigError(f"{episode.source or episode.id} has no commands to take a rate from. Give --rate-hz.")
-    rate = 1 / float(np.median(np.diff(told[0].time_s)))
-    return float(round(rate)) if abs(rate - round(rate)) < 0.02 * rate else rate
-
-
-def _how(asked: Asked, rate_hz: float) -> Design:
-    if asked.candidates < 8:
-        raise ConfigError(f"{asked.candidates} candidates are too few to choose from. Use 8 or more.")
-    first = max(4, asked.candidates // 4)
-    evolution = Evolution(generations=max(1, (asked.candidates - first) // ONCE), population=ONCE)
-    return Design(asked.seconds, rate_hz, asked.criterion, first, evolution)
-
-
-def _limits(asked: Asked) -> limits.Asked:
-    ranges = {}
-    for name, value in _pairs(asked.limit, "--limit", "elbow=-1..1.5"):
-        low, sign, high = value.partition("..")
-        if not sign:
-            raise ConfigError(f"--limit '{name}={value}' cannot be read. Write JOINT=LOW..HIGH: 'elbow=-1..1.5'.")
-        ranges[name] = (number(low, name), number(high, name))
-    speeds = {name: number(value, name) for name, value in _pairs(asked.speed, "--speed", "elbow=1.5")}
-    if not 0 < asked.torque_share <= 1 or not 0 <= asked.clearance_m < 10:
-        raise ConfigError(
-            f"a torque share of {asked.torque_share:g} and a clearance of {asked.clearance_m:g} m cannot be kept. Use "
-            "a share from 0 to 1 and a clearance from 0 to 10 m."
-        )
-    return limits.Asked(ranges, speeds, asked.torque_share, clearance_m=asked.clearance_m)
-
-
-def _pairs(texts: Sequence[str], option: str, example: str) -> list[tuple[str, str]]:
-    return list(pairs(texts, option, example).items())
+def _known(asked: Asked) -> tuple[Scene, Today, tuple[Belief, ...]]:
+    """The scene, what is known today, and the parameters that this is about."""
+    if asked.scene is None:
+        twin, posterior = asked.artifacts
+        today, held = Today.of_posterior(Posterior.load(posterior))
+        return Scene.of(Twin.load(twin)), today, held
+    scene = Scene.read(asked.scene)
+    stated = tuple(Stated.parse(text) for text in asked.prior)
+    held = beliefs(scene.reserving(control_delay_s=0.1).nominal(), asked.parameters, stated)
+    return scene, Today.of_prior(held, stream(asked.seed, "excite", "prior")), held
 
 
 def report(found: Excitation, out: Path, console: Console | None = None) -> None:
-    """What each parameter's sd is now and should be afterwards, and how near the motion goes to every limit."""
+    """Every parameter's sd today and after the experiment, and how near the motion goes to the limits."""
     console = console or Console(highlight=False, soft_wrap=True, width=140)
     trajectory = found.trajectory
-    console.print(
-        f"{out}: {trajectory.seconds:g} s of {trajectory.kind} commands at {trajectory.rate_hz:g} Hz for "
-        f"{', '.join(trajectory.joints)}; the best of {found.candidates} by {found.criterion}-optimality"
-    )
+    console.print(f"{out}: {trajectory.seconds:.4g} s at {trajectory.rate_hz:g} Hz for {', '.join(trajectory.joints)}")
     table = Table(box=None, pad_edge=False)
-    table.add_column("parameter", no_wrap=True)
-    for heading in ("sd now", "predicted", "times narrower"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("parameter", "sd now", "predicted", "times narrower"):
+        table.add_column(heading, no_wrap=True, justify="left" if heading == "parameter" else "right")
     for k, id in enumerate(found.parameters):
-        now, then = (_shown(float(sd[k]), found.relative[k]) for sd in (found.sd_now, found.sd_after))
-        table.add_row(id, now, then, f"{found.ratio[k]:.2f}")
+        scale, sign = (100.0, " %") if found.relative[k] else (1.0, "")
+        now, after = (f"{scale * float(sd[k]):.3g}{sign}" for sd in (found.sd_now, found.sd_after))
+        table.add_row(id, now, after, f"{found.ratio[k]:.2f}")
     console.print(table)
-    console.print(f"geometric mean over directions: {found.gain:.2f} times narrower, if the model holds")
+    console.print(f"together {found.gain:.2f} times narrower (geometric mean); {found.candidates} candidates judged")
     for each in found.margins:
-        console.print(
-            f"{each.joint}: {each.position:.0%} of its range, {each.speed:.0%} of its speed, {each.torque:.0%} of its "
-            "torque at most, under any draw"
-        )
-    console.print(f"at least {found.clearance_m * 100:.1f} cm to anything it could touch")
+        shares = f"{each.position:.0%} of its range, {each.speed:.0%} of its speed, {each.torque:.0%} of its torque"
+        console.print(f"  {each.joint}: at most {shares}")
+    console.print(f"nearest approach to anything: {found.clearance_m * 1e3:.0f} mm")
     for note in found.notes:
-        console.print(note)
+        console.print(f"look: {note}")
 
 
-def _shown(sd: float, relative: bool) -> str:
-    return f"{100 * sd:.3g} %" if relative else f"{sd:.3g}"
+def _chosen(patterns: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    found = tuple(id for id in known if any(fnmatchcase(id, pattern) for pattern in patterns))
+    if patterns and not found:
+        raise ConfigError(f"{', '.join(patterns)}: none of the posterior's parameters. It has {', '.join(known)}.")
+    return found
+
+
+def _span(text: str) -> tuple[float, float]:
+    low, dots, high = text.partition("..")
+    if not dots:
+        raise ConfigError(f"--limit {text!r} cannot be read. Write JOINT=LOW..HIGH, as in 'elbow=-1..1'.")
+    return number(low, "--limit"), number(high, "--limit")

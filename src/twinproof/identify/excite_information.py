@@ -15,6 +15,7 @@ import numpy as np
 from twinproof.identify.beliefs import Belief
 from twinproof.identify.excite_limits import MotionLimits
 from twinproof.identify.problem import Problem, linearise
+from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
 from twinproof.sim.experiment import Experiment, passage
 from twinproof.sim.least_squares import Linear
@@ -22,6 +23,7 @@ from twinproof.sim.parameters.base import names
 from twinproof.sim.readings import Reading
 from twinproof.sim.rollout import Rollouts
 from twinproof.sim.scene import Scene
+from twinproof.sim.shooting import Variant
 from twinproof.sim.windows import Commands, Start
 
 if TYPE_CHECKING:
@@ -90,6 +92,14 @@ class Motions:
         return Motions(qpos, qvel, force, shown, self.sample_s)
 
 
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What experiments say: their information, and how commands that are late by chance scatter its gradient."""
+
+    information: Float[np.ndarray, "C G G"]
+    scatter: Float[np.ndarray, "C G G"]
+
+
 class Rehearsal:
     """Rolls out commands that nobody has sent, from rest at home, and tells what the sensors would learn.
 
@@ -97,6 +107,7 @@ class Rehearsal:
     home        the whole qpos at rest, as encoders show it
     window_s    stretches over which a motion is predicted that keeps the memory of its start: each begins anew, and
                 where is unknown. Servos forget a start within moments: theirs is followed from end to end
+    jitter_s    how much a command is late or early by chance (sd): what no parameter explains, and no reading tells
     """
 
     def __init__(
@@ -108,8 +119,10 @@ class Rehearsal:
         home: np.ndarray,
         rate_hz: float,
         count: int,
-        window_s: float = 1.0,
+        window_s: float = 0.25,
         fixed: Mapping[str, float] | None = None,
+        jitter_s: float = 0.0,
+        jitters: int = 4,
     ) -> None:
         self.scene, self.beliefs, self.limits, self.home = scene, tuple(beliefs), limits, home
         self.rate_hz, self.count, self.window_s, self.fixed = rate_hz, count, window_s, dict(fixed or {})
@@ -117,6 +130,9 @@ class Rehearsal:
         self.sensors = tuple(_thinned(each, count / rate_hz) for each in sensors)
         self.substeps = max(1, int(0.004 / self.model.opt.timestep + 1e-6))
         self._rollouts = Rollouts(scene, ("qpos", "qvel", "qfrc_actuator"), self.substeps)
+        # the same chances for every candidate, so that none is lucky
+        drawn = stream(0, "excite", "jitter").normal(size=(jitters if jitter_s > 0 else 0, count))
+        self.late = jitter_s * drawn
         self._settled: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
@@ -124,9 +140,11 @@ class Rehearsal:
         """The parameters' ids, in the order of the unknowns."""
         return tuple(belief.id for belief in self.beliefs)
 
-    def experiment(self, commands: np.ndarray, number: int = 0) -> Experiment:
-        """The experiment that these commands (T, nu) would be."""
+    def experiment(self, commands: np.ndarray, number: int = 0, late_s: np.ndarray | None = None) -> Experiment:
+        """The experiment that these commands (T, nu) would be, sent in time or each a little late or early."""
         times = np.arange(len(commands)) / self.rate_hz
+        if late_s is not None:
+            times = np.maximum.accumulate(times + late_s) + 1e-9 * np.arange(len(commands))
         return Experiment(
             f"candidate {number}", self.scene, self.sensors, times, commands, 0.0, len(commands) / self.rate_hz
         )
@@ -186,35 +204,51 @@ class Rehearsal:
             offset[self.model.jnt_qposadr[j]] = values.get(f"joint.{name}.offset", 0.0)
         return offset
 
-    def information(self, unknowns: np.ndarray, commands: np.ndarray, motions: Motions, draw: int) -> np.ndarray:
-        """(C, G, G): what each candidate's readings would say of the unknowns, around one of the motions' draws."""
-        experiments = tuple(self.experiment(each, c) for c, each in enumerate(commands))
-        problem = Problem(self.beliefs, experiments, self.fixed)
+    def information(self, unknowns: np.ndarray, commands: np.ndarray, motions: Motions, draw: int) -> Told:
+        """What each candidate's readings would say of the unknowns, around one of the motions' draws."""
+        problem = self._problem(commands, None)
         remembers = self.limits.kind == "torque"
         shooting = problem.shooting(self.window_s if remembers else np.inf)
         sample = np.round(shooting.begin_s / motions.sample_s).astype(np.int64)
-        starts = motions.shown[draw, shooting.episode, sample], motions.qvel[draw, shooting.episode, sample]
-        starts = np.nan_to_num(starts[0]), np.nan_to_num(starts[1])
+        at = motions.shown[draw, shooting.episode, sample], motions.qvel[draw, shooting.episode, sample]
+        starts = np.nan_to_num(at[0]), np.nan_to_num(at[1])
         free = np.ones(self.model.nv, dtype=bool) if remembers else None
-        return _by_experiment(linearise(problem, shooting, unknowns, starts, free=free), self.model.nv)
+        linear = linearise(problem, shooting, unknowns, starts, free=free)
+        astray = np.zeros((0, len(linear.gap)))
+        if self.late.size:
+            rolled = []
+            for late in self.late:
+                other = self._problem(commands, late)
+                same = other.shooting(self.window_s if remembers else np.inf)
+                rolled.append(same.roll([Variant(other.values(unknowns), *starts)]).gap[0])
+            astray = np.nan_to_num(np.array(rolled) - linear.gap)
+        return _told(linear, astray, self.model.nv)
+
+    def _problem(self, commands: np.ndarray, late_s: np.ndarray | None) -> Problem:
+        experiments = tuple(self.experiment(each, c, late_s) for c, each in enumerate(commands))
+        return Problem(self.beliefs, experiments, self.fixed)
 
 
-def _by_experiment(linear: Linear, nv: int) -> Float[np.ndarray, "C G G"]:
-    """Each experiment's information on the unknowns, every window's start eliminated."""
+def _told(linear: Linear, astray: np.ndarray, nv: int) -> Told:
+    """Each experiment's information on the unknowns and its scatter, every window's start eliminated."""
     shooting = linear.shooting
     sd, _ = shooting.noise()
     root = 1 / sd[shooting.entry][:, None]
-    J = linear.by_parameter * root
+    J, R = linear.by_parameter * root, astray.T * root
     X = np.zeros((len(J), 2 * nv)) if linear.by_start is None else linear.by_start * root
     faint = np.diag(np.r_[np.full(nv, 1.0), np.full(nv, 0.01)])
     width = J.shape[1]
-    found = np.zeros((len(shooting.experiments), width, width))
+    information = np.zeros((len(shooting.experiments), width, width))
+    scatter = np.zeros_like(information)
     for w in range(shooting.windows):
         rows = slice(int(shooting.bounds[w]), int(shooting.bounds[w + 1]))
-        mixed = X[rows].T @ J[rows]
-        kept = J[rows].T @ J[rows] - mixed.T @ np.linalg.solve(X[rows].T @ X[rows] + faint, mixed)
-        found[shooting.episode[w]] += (kept + kept.T) / 2
-    return found
+        back = np.linalg.solve(X[rows].T @ X[rows] + faint, X[rows].T @ J[rows])
+        kept = J[rows] - X[rows] @ back
+        own = kept.T @ J[rows]
+        information[shooting.episode[w]] += (own + own.T) / 2
+        pulls = kept.T @ R[rows]
+        scatter[shooting.episode[w]] += pulls @ pulls.T / max(len(astray), 1)
+    return Told(information, scatter)
 
 
 def _beside(id: str) -> bool:

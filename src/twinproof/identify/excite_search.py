@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from twinproof.sim.scene import Scene
 UNSEEN = 1e-4  # information times today's variance: below it an experiment says nothing of a parameter
 BEYOND, STEEP = 0.5, 20.0  # what leaving a limit costs at once, and for each share of the limit
 HOPELESS = 0.5  # so far beyond a limit a candidate is not worth its information
+JOINING = 2  # draws that join those that bound, at most, after each part of the search
 ROUNDS = 3  # of making a candidate larger or smaller
 MARGIN = 0.97  # the search keeps within this share of every limit; fresh draws use the rest
 SMALLER = 0.95  # how the chosen one shrinks while a fresh draw leaves the limits
@@ -39,6 +42,10 @@ def _no_room() -> ConfigError:
         "no series keeps the limits under all of today's draws: even small motions leave them. Widen the limits, "
         "choose a home where the robot rests, or learn more of it first (a recording of gentle motions)."
     )
+
+
+def _later(tell: Callable[[int, float], None], before: int, generation: int, score: float) -> None:
+    tell(before + generation, score)
 
 
 def home_of(model: Any) -> np.ndarray:
@@ -112,10 +119,30 @@ class Search:
             progress(1 + generation, f"{np.exp(max(score, 0)):.2f} times narrower", total)
 
         tell(0, float(scores[best]))
-        found, _ = self.how.evolution.climb(self.score, firsts[best], float(scores[best]), self.rng, tell)
-        result = self._told_of(self._kept_within(self._filling(found[None])[0]))
+        point = self._refined(firsts[best], float(scores[best]), tell)
+        result = self._told_of(self._kept_within(self._filling(point[None])[0]))
         progress(total, f"{result.gain:.2f} times narrower", total)
         return result
+
+    def _refined(self, point: np.ndarray, score: float, tell: Callable[[int, float], None]) -> np.ndarray:
+        """The best shape. Fresh draws that it breaks the limits under join those that bound, and the search goes on."""
+        evolution, rest = self.how.evolution, self.checking
+        done = 0
+        for part in (0.6, 0.8, 1.0):
+            last = max(round(part * evolution.generations), done + 1)
+            more = replace(evolution, generations=last - done)
+            point, score = more.climb(self.score, point, score, self.rng, partial(_later, tell, done))
+            done = last
+            motions = self.exact.motions(rest, self.series.commands(self._filling(point[None])))
+            used = shares(self.limits, motions.qpos, motions.qvel, motions.force).max(axis=(1, 2, 3))
+            worst = np.argsort(-used)[:JOINING]
+            worst = worst[used[worst] > 1]
+            if not worst.size or len(worst) == len(rest):
+                break
+            self.bounding = np.concatenate([self.bounding, rest[worst]])
+            rest = np.delete(rest, worst, axis=0)
+            score = float(self.score(point[None])[0])
+        return point
 
     def score(self, points: np.ndarray) -> np.ndarray:
         """What candidates (C, width) are worth when each is as large as the limits allow."""
@@ -137,9 +164,9 @@ class Search:
         found = []
         variance = np.diag(np.linalg.inv(self.judge.precision))
         for d, draw in enumerate(self.judging):
-            information = self.today.straight(self.rough.information(draw, commands, some, d), draw)
-            self.told = np.maximum(self.told, np.einsum("cii->ci", information).max(axis=0) * variance)
-            found.append(self.judge.gain(information))
+            told = self.today.straight(self.rough.information(draw, commands, some, d), draw)
+            self.told = np.maximum(self.told, np.einsum("cii->ci", told.information).max(axis=0) * variance)
+            found.append(self.judge.gain(told))
         return np.array(found)
 
     def _filling(self, points: np.ndarray) -> np.ndarray:
@@ -187,13 +214,11 @@ class Search:
     def _told_of(self, point: np.ndarray) -> Excitation:
         commands = self.series.commands(point[None])
         motions = self.exact.motions(self.predicting, commands)
-        informations = np.stack(
-            [
-                self.today.straight(self.exact.information(draw, commands, motions, d)[0], draw)
-                for d, draw in enumerate(self.predicting)
-            ]
-        )
-        after = np.sqrt(np.einsum("dii->di", self.judge.covariance(informations))) * self.judge.sd_now
+        told = [
+            self.today.straight(self.exact.information(draw, commands, motions, d), draw)
+            for d, draw in enumerate(self.predicting)
+        ]
+        after = [np.sqrt(np.diag(self.judge.covariance(each)[0])) * self.judge.sd_now for each in told]
         sd_after = np.exp(np.log(after).mean(axis=0))
         checked = self.exact.motions(self.checking, commands)
         used = shares(self.limits, checked.qpos, checked.qvel, checked.force)[:, 0].max(axis=0)
@@ -207,7 +232,7 @@ class Search:
             relative=tuple(bool(self.exact.beliefs[k].info.log or self.today.relative[k]) for k in named),
             sd_now=self.judge.sd_now,
             sd_after=sd_after,
-            gain=float(np.exp(self.judge.gain(informations).mean())),
+            gain=float(np.exp(np.mean([self.judge.gain(each)[0] for each in told]))),
             margins=tuple(
                 Margins(n, *(float(x) for x in row)) for n, row in zip(self.limits.joints, used, strict=True)
             ),

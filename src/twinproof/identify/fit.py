@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,7 @@ from twinproof.sim.shooting import Rolled, Shooting, Variant
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+FREE = 0  # mjtJoint
 BEGIN = 0.3  # process noise of a first stage
 MAGNIFIES_NOTHING = 2.0
 
@@ -52,8 +54,10 @@ class GaussNewton:
     max_steps: int = 25  # of each stage
     tolerance: float = 1e-3  # relative change of the cost, and step in posterior sd, that ends a stage
     robust: float = 4.0  # residuals beyond so many sd count less and less
-    free_starts: bool = True  # whether windows' starts are unknowns, or as the readings around them tell
+    free_starts: bool | None = None  # whether windows' starts are unknowns; None: unless free bodies touch things
     process_noise: bool = True
+    noise: bool = True  # whether the sensors' noise is estimated from residuals, or as the readings show by themselves
+    central: bool = True  # differences at the end, which the posterior is made of
     few: int = 60  # windows that stages before the last look at
 
 
@@ -124,10 +128,15 @@ def fit(
 def _fit(
     problem: Problem, method: GaussNewton, unknowns: np.ndarray, progress: Progress, keep: Checkpoint | None
 ) -> Fit:
-    free = np.ones(problem.experiments[0].scene.nominal().nv, dtype=bool) if method.free_starts else None
-    lengths_s = method.horizons_s
+    model = problem.experiments[0].scene.nominal()
+    # A body that lies or slides moves with its start in jumps: there the readings' starts serve better than free ones,
+    # and without seams short windows would say less than the longer ones before them.
+    touches = bool((model.jnt_type == FREE).any())
+    loosened = method.free_starts if method.free_starts is not None else not touches
+    free = np.ones(model.nv, dtype=bool) if loosened else None
+    lengths_s = method.horizons_s[:-1] if touches and not loosened and len(method.horizons_s) > 2 else method.horizons_s
     # A motion that magnifies nothing is first followed over long stretches: short windows say little of a servo.
-    calm = method.free_starts and len(lengths_s) > 1 and _calm_motion(problem, unknowns, method.calm_s)
+    calm = loosened and len(lengths_s) > 1 and _calm_motion(problem, unknowns, method.calm_s)
     if calm:
         lengths_s = ((method.calm_s,), lengths_s[-1])
     found: Fit | None = None
@@ -261,7 +270,7 @@ def _descend(
         if gain < enough * abs(state.cost) and (size < 0.1 or not final):
             break
     if final:
-        state, rows = _linearised(state, central=True)
+        state, rows = _linearised(state, central=method.central)
         state, spent = _weighed(state, method), spent + rows
     return state, spent, costs
 
@@ -294,7 +303,8 @@ def _weighed(state: Fit, method: GaussNewton) -> Fit:
     for stage in state.stages:
         assert stage.linear is not None
         _, floor = stage.shooting.noise()
-        stage = replace(stage, sd=noise_scale(stage, floor))
+        if method.noise:
+            stage = replace(stage, sd=noise_scale(stage, floor))
         if stage.free is not None and method.process_noise and len(stage.shooting.seams):
             stage = replace(stage, process=process_noise(stage, method.robust))
         linear = stage.linear
@@ -360,7 +370,7 @@ def check_started(found: Fit) -> None:
     """A fit that no window survived says so."""
     for stage in found.stages:
         bounds, gap = stage.shooting.bounds, None if stage.linear is None else stage.linear.gap
-        whole = [gap is None or np.isfinite(gap[a:b]).all() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        whole = [gap is None or np.isfinite(gap[a:b]).all() for a, b in pairwise(bounds)]
         if not any(whole):
             raise PosteriorError(
                 "every rollout diverged at the best parameters that were found. Check the scene's masses, time step "

@@ -17,6 +17,7 @@ from twinproof.identify.problem import Problem
 from twinproof.nouns.progress import Progress, quiet
 
 SWEEPS = 30
+LAGS = 4  # blocks of a quarter of a second that may err alike
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,25 @@ def covariance_of(fitted: Fit) -> np.ndarray:
 
 
 def widening(fitted: Fit, covariance: np.ndarray) -> np.ndarray:
-    """For every unknown the sd that the windows' scatter gives, over the sd of the inverse Hessian; at least one."""
-    scores = fitted.scores
-    count = len(scores)
-    moved = scores @ covariance
+    """For every unknown the sd that the blocks' scatter gives, over the sd of the inverse Hessian; at least one.
+
+    Neighbouring blocks of an episode may err alike (an encoder at rest repeats one rounding error), so their products
+    count too (Bartlett weights). Where few blocks decide, their scatter is itself uncertain: Student's quantile.
+    """
+    from scipy.special import stdtrit
+
+    moved = fitted.scores @ covariance
     moved = moved - moved.mean(axis=0)
-    scattered = np.square(moved).sum(axis=0) * count / max(count - 1, 1)
-    ratio = np.sqrt(scattered / np.diag(covariance))
+    alone = np.square(moved).sum(axis=0)
+    together = alone.copy()
+    for lag in range(1, LAGS + 1):
+        same = fitted.score_episode[lag:] == fitted.score_episode[:-lag]
+        products = (moved[lag:] * moved[:-lag])[same].sum(axis=0)
+        together += 2 * (1 - lag / (LAGS + 1)) * products
+    scattered = np.maximum(alone, together)
+    deciding = np.maximum(np.square(alone) / np.maximum(np.power(moved, 4).sum(axis=0), 1e-300), 2.0)
+    few = stdtrit(deciding - 1, 0.95) / stdtrit(1e6, 0.95) * np.sqrt(deciding / (deciding - 1))
+    ratio = few * np.sqrt(scattered / np.diag(covariance))
     found: np.ndarray = np.maximum(ratio, 1.0)
     return found
 

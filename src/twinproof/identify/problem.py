@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 STEEPEST = 1e9
+WIDE_STEP = 0.02  # of the range, where things touch
 EPISODE = "episode"  # the label that every episode has: its id
 
 
@@ -48,6 +49,13 @@ class Problem:
                 raise ConfigError(
                     f"{id} is to differ by {key!r}, and episode {without[0]} has no such label. Label it in the rig."
                 )
+        late = {f"signal.{reading.name}.delay" for each in self.experiments for reading in each.readings}
+        sent = [id for id in self.ids if id.startswith("actuator.") and id.endswith(".delay")]
+        if sent and late <= set(self.ids):
+            raise ConfigError(
+                f"only the sum of {sent[0]} and {min(late)} is determined: a motion that is driven late and one "
+                "that is read late look alike. Leave one of them out, or fix it, or keep a signal whose stamps are right."
+            )
         # every experiment is a group of its own; `columns` says which of them share an unknown
         numbered = tuple(replace(each, group=e) for e, each in enumerate(self.experiments))
         object.__setattr__(self, "experiments", numbered)
@@ -155,7 +163,9 @@ def linearise(
     """
     qpos, qvel = starts
     low, high = problem.span
-    step = (3e-6 if central else 1e-6) * (300 if shooting.touches else 1) * (high - low)
+    # Contacts chatter: over small steps their slopes mean nothing, and only the mean over a wide one does.
+    central = central or shooting.touches
+    step = (WIDE_STEP if shooting.touches else 3e-6 if central else 1e-6) * (high - low)
     variants = [Variant(problem.values(unknowns), qpos, qvel)]
     pairs: list[tuple[int, int, float]] = []
     for p in range(len(problem.ids)):

@@ -36,11 +36,12 @@ def spread_windows(shooting: Shooting, most: int) -> np.ndarray:
 def misfit(shooting: Shooting, gap: np.ndarray, sd: np.ndarray, windows: np.ndarray) -> np.ndarray:
     """For each variant the log of how far it is off, signal by signal, with the noise each would need for it."""
     rolled = np.isin(shooting.window, windows)
-    total = np.zeros(len(gap))
+    total, reach = np.zeros(len(gap)), shooting.reach()
     for i in range(len(shooting.entries)):
         mine = gap[:, rolled & (shooting.entry == i)]
         if mine.shape[1]:
-            farthest = max(50 * sd[i], 3 * float(np.nanmax(np.abs(mine), initial=0.0)))
+            seen = np.abs(mine[np.isfinite(mine)])
+            farthest = max(50 * sd[i], reach[i], 3 * float(seen.max(initial=0.0)))
             square = np.square(np.where(np.isfinite(mine), mine, farthest))
             total += 0.5 * mine.shape[1] * np.log(square.mean(axis=1) + sd[i] ** 2)
     return total

@@ -153,14 +153,15 @@ def _read_columns(path: Path) -> dict[str, Any]:
             # Only an empty cell is missing; "nan" stays NaN, to be judged by name.
             convert = pyarrow.csv.ConvertOptions(null_values=[""], strings_can_be_null=False)
             table = pyarrow.csv.read_csv(path, convert_options=convert)
+        names = list(table.column_names)  # decoded only now: a damaged heading shows here
     except (pa.ArrowException, OSError, ValueError) as problem:
         reason = str(problem).splitlines()[0]
         raise RecordingError(f"{path} cannot be read as a table ({reason}). Restore or mend it.") from None
-    if len(set(table.column_names)) != len(table.column_names):
-        twice = next(name for name in table.column_names if table.column_names.count(name) > 1)
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise RecordingError(f"{path}: two columns are called {twice!r}. Rename one.")
     flat: dict[str, Any] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
+    for name, column in zip(names, table.columns, strict=True):
         flat.update(_flat(name, column.combine_chunks(), path))
     return flat
 

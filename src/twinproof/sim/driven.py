@@ -22,7 +22,7 @@ from twinproof.sim.divergence import Divergence, Limits, quiet
 from twinproof.sim.passage import as_measured, from_encoders, through_control
 from twinproof.sim.population import Population, control_names
 from twinproof.sim.recorder import Recorder
-from twinproof.sim.rollout import MEASURED, Rolled, Rollouts, _begin
+from twinproof.sim.rollout import MEASURED, Rolled, Rollouts, begin
 from twinproof.sim.windows import Commands, Held, Start
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Driven:
         count = len(thetas)
         if not count:
             raise SimError("no Thetas were given to roll out. Give one or more; Theta() is the nominal.")
-        commands = self._plain._commands(controls, samples, count)
+        commands = self._plain.commands(controls, samples, count)
         windows = len(commands.row) // count
         which = np.repeat(np.arange(count), windows)
         rolled = self.roll_rows(thetas, laws, which, start.rows(count, windows), commands)
@@ -168,8 +168,8 @@ class Driven:
         commands.check(control_names(self.model))
         start = from_encoders(self.model, thetas, which, start)
         start, commands = through_control(self.model, thetas, which, start, commands, self.sample_s, self._seed)
-        population = self._plain._population(thetas, which)
-        _begin(population, start, commands)
+        population = self._plain.population(thetas, which)
+        begin(population, start, commands)
         outputs, diverged_at = self._run(population, laws, which if len(laws) > 1 else 0 * which, start, commands)
         if MEASURED in self.outputs:
             outputs[MEASURED] = as_measured(self.model, thetas, which, outputs["sensordata"])

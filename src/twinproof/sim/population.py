@@ -32,9 +32,12 @@ DERIVED = (
 class Population:
     """`count` simulations. Where a parameter cannot be poked (`compiled`), each runs on a model compiled for it."""
 
-    def __init__(self, scene: Scene, count: int, nthread: int = 0, compiled: bool = False) -> None:
+    def __init__(
+        self, scene: Scene, count: int, nthread: int = 0, compiled: bool = False, sensors: bool = True
+    ) -> None:
         self.scene = scene
         self.nominal: Any = _without_autoreset(scene.nominal())
+        self.nominal.opt.disableflags |= idle(self.nominal, sensors)
         self.batch = Batch(self.nominal, count, nthread)
         self._poked: set[str] = set()
         self._derived = False
@@ -92,6 +95,8 @@ class Population:
     def _compile(self, thetas: Sequence[Theta], rows: np.ndarray | None, which: np.ndarray) -> None:
         assert self._models is not None
         compiled = [_without_autoreset(instantiate(self.scene, theta)) for theta in thetas]
+        for model in compiled:
+            model.opt.disableflags = self.nominal.opt.disableflags
         for row, number in zip(range(self.batch.nsim) if rows is None else rows, which, strict=True):
             self._models[row] = compiled[number]
         self.batch.set_models(self._models)
@@ -117,6 +122,20 @@ def _without_autoreset(model: Any) -> Any:
     model = copy.copy(model)
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     return model
+
+
+def idle(model: Any, sensors: bool) -> int:
+    """Flags that switch off what cannot change the motion of this model: a step of a small arm takes a fifth less."""
+    bit, found = mujoco.mjtDisableBit, 0
+    if not sensors and not model.sensor_history[:, 0].any():
+        found |= bit.mjDSBL_SENSOR
+    if model.ntree <= 1 and not model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP:  # one tree is one island
+        found |= bit.mjDSBL_ISLAND
+    if not (model.geom_contype | model.geom_conaffinity).any() and not model.npair and not model.nflex:
+        found |= bit.mjDSBL_CONTACT
+    if not model.neq:
+        found |= bit.mjDSBL_EQUALITY
+    return int(found)
 
 
 def _prompt(model: Any) -> Any:

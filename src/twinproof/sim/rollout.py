@@ -106,7 +106,7 @@ class Rollouts:
         count = len(thetas)
         if not count:
             raise SimError("no Thetas were given to roll out. Give one or more; Theta() is the nominal.")
-        commands = self._commands(controls, samples, count)
+        commands = self.commands(controls, samples, count)
         windows = len(commands.row) // count
         which = np.repeat(np.arange(count), windows)
         rolled = self.roll_rows(thetas, which, start.rows(count, windows), commands)
@@ -123,8 +123,8 @@ class Rollouts:
         commands.check(control_names(self.model))
         start = from_encoders(self.model, thetas, which, start)
         start, commands = through_control(self.model, thetas, which, start, commands, self.sample_s, self._seed)
-        population = self._population(thetas, which)
-        begun = _begin(population, start, commands)
+        population = self.population(thetas, which)
+        begun = begin(population, start, commands)
         outputs, diverged_at = self._run(population, commands)
         if MEASURED in self.outputs:
             outputs[MEASURED] = as_measured(self.model, thetas, which, outputs["sensordata"])
@@ -138,7 +138,7 @@ class Rollouts:
 
         return Rolled(MappingProxyType(outputs), diverged_at, why)
 
-    def _commands(self, controls: np.ndarray | Held, samples: int, thetas: int) -> Commands:
+    def commands(self, controls: np.ndarray | Held, samples: int, thetas: int) -> Commands:
         if isinstance(controls, Held):
             if samples < 1:
                 raise SimError("held commands have a clock but no end: say how many control samples to roll out.")
@@ -158,14 +158,15 @@ class Rollouts:
             return Commands(value, np.arange(len(value)), step)
         return Commands(value, np.tile(np.arange(len(value)), thetas), step)
 
-    def _population(self, thetas: Sequence[Theta], which: np.ndarray) -> Population:
+    def population(self, thetas: Sequence[Theta], which: np.ndarray) -> Population:
         """The kept simulations of this number, with these Thetas; poking is skipped where they have them already."""
         key = (len(which), bool(unpokable(self.model, thetas)))
         if key not in self._kept:
             if len(self._kept) >= _KEPT:
                 oldest = next(iter(self._kept))
                 del self._kept[oldest], self._applied[oldest]
-            self._kept[key] = Population(self.scene, len(which), self._nthread, compiled=key[1])
+            sensed = bool({"sensordata", MEASURED} & set(self.outputs))
+            self._kept[key] = Population(self.scene, len(which), self._nthread, compiled=key[1], sensors=sensed)
             self._applied[key] = None
         asked = (tuple(thetas), which.tobytes())
         if self._applied[key] != asked:
@@ -186,7 +187,7 @@ class Rollouts:
         return recorder.finish(), recorder.diverged_at
 
 
-def _begin(population: Population, start: Start, commands: Commands) -> np.ndarray:
+def begin(population: Population, start: Start, commands: Commands) -> np.ndarray:
     """Sets the rows to their starts, with the past that delayed actuators and sensors need; returns the states."""
     batch, model = population.batch, population.nominal
     batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)

@@ -28,11 +28,12 @@ from twinproof.sim.windows import Commands, Start
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
+PLAIN = ("position", "velocity", "torque")  # kinds that are read as they are simulated
 SAMPLE_S = 0.004  # simulated outputs are kept about this often and drawn straight between
 AT_ONCE = 384 << 20  # bytes of outputs in one rollout
 BLOCK_S = 0.25
 STATE_STEP = 1e-6  # of finite differences by a window's start: rad, m, and per second
-TOUCH_STEP = 3e-5  # the same for bodies that lie and slide: below, contacts chatter and slopes mean nothing
+TOUCH_STEP = 2e-4  # the same for bodies that lie and slide: below, contacts chatter and slopes mean nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +192,20 @@ class Shooting:
             ]
             sd[i], floor[i] = np.median([f[0] for f in found]), np.median([f[1] for f in found])
         return sd, floor
+
+    def reach(self) -> np.ndarray:
+        """For every entry how far its readings lie apart at most; of turns it is half a turn."""
+        found = np.full(len(self.entries), np.pi)
+        for i, entry in enumerate(self.entries):
+            columns = [
+                each.value[:, each.entries.index(entry)]
+                for one in self.experiments
+                for each in one.readings
+                if entry in each.entries and not (each.kind == "pose" and each.entries.index(entry) > 2)
+            ]
+            if columns:
+                found[i] = max(float(np.nanmax(column) - np.nanmin(column)) for column in columns)
+        return found
 
     def roll(self, variants: Sequence[Variant], windows: np.ndarray | None = None) -> Rolled:
         """Rolls out all variants (of some windows only, where given: the gaps of the others are NaN)."""
@@ -355,16 +370,56 @@ class Shooting:
             place = np.searchsorted(mine, table.rows[rows] // width) * width + table.rows[rows] % width
             whole = outputs[table.reading.output]
             lag = self.step_s if table.reading.kind == "torque" else 0.0
+            if table.reading.kind in PLAIN and f"signal.{table.reading.name}.delay" not in self.ids:
+                found = self._plain(table, mine, window, whole, lag + self._fixed_clock(table.reading))
+                gap[:, table.order[rows]] = (table.value[mine] - found).reshape(len(found), -1)[of][:, place]
+                continue
             for k, variant in enumerate(variants):
                 at = table.time_s[mine] - lag - self._clock(table.reading, variant, table.window[mine])
-                u = at / (self.substeps * self.step_s)  # a late signal may reach before the start: drawn straight on
+                at, within = self._neighbour(at, table.window[mine], local)
+                u = at / (self.substeps * self.step_s)  # at an episode's ends drawn straight on
                 low = np.clip(np.floor(u).astype(np.int64), 0, whole.shape[2] - 2)
                 share = (u - low)[:, None]
-                one, column = window[:, None], table.reading.place[None, :]
+                one, column = within[:, None], table.reading.place[None, :]
                 shown = whole[of[k], one, low[:, None], column] * (1 - share)
                 shown += whole[of[k], one, low[:, None] + 1, column] * share
                 shown = self._as_read(table.reading, shown, variant, table.window[mine])
                 gap[k, table.order[rows]] = table.reading.gap(shown, table.value[mine]).reshape(-1)[place]
+
+    def _neighbour(self, at: np.ndarray, window: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Times since the start of the window that covers them, and where that stands among those rolled.
+
+        A late signal shows what happened before its stamp: at a window's beginning, in the window before.
+        """
+        span = self.length * self.step_s
+        for side, beyond in ((-1, at < 0), (1, at > span[window])):
+            other = np.clip(window + side, 0, self.windows - 1)
+            there = beyond & (self.episode[other] == self.episode[window]) & (other != window) & (local[other] >= 0)
+            at = np.where(there, at + span[other] if side < 0 else at - span[window], at)
+            window = np.where(there, other, window)
+        return at, local[window]
+
+    def _plain(
+        self, table: _Table, mine: np.ndarray, window: np.ndarray, whole: np.ndarray, lag: float
+    ) -> Float[np.ndarray, "rolls n D"]:
+        """What all rollouts show at some samples of a signal, where all of them read it at the same times."""
+        u = (table.time_s[mine] - lag) / (self.substeps * self.step_s)
+        near, last = np.rint(u), whole.shape[2] - 1
+        # a sample that is met but for rounding needs no neighbour
+        met = (np.abs(u - near) < 1e-6) & (near >= 0) & (near <= last)
+        low = np.where(met, near, np.clip(np.floor(u), 0, last - 1)).astype(np.int64)
+        share = np.where(met, 0.0, u - low)[:, None]
+        flat = whole.reshape(len(whole), -1, whole.shape[-1])
+        at = window * whole.shape[2] + low
+        first: np.ndarray = flat[:, at][..., table.reading.place]
+        if met.all():
+            return first
+        after = flat[:, np.where(met, at, at + 1)][..., table.reading.place]
+        blend: np.ndarray = first * (1 - share) + after * share
+        return blend
+
+    def _fixed_clock(self, reading: Reading) -> float:
+        return float(self.fixed.get(f"signal.{reading.name}.delay", 0.0))
 
     def _value(self, id: str, variant: Variant, window: np.ndarray) -> np.ndarray | float:
         if id in self.ids:
@@ -409,7 +464,7 @@ class Shooting:
         for joint in np.flatnonzero(self.model.jnt_type == 0):
             v = int(self.model.jnt_dofadr[joint])
             step[v : v + 6] = TOUCH_STEP
-            step[self.model.nv + v : self.model.nv + v + 6] = 30 * TOUCH_STEP
+            step[self.model.nv + v : self.model.nv + v + 6] = 50 * TOUCH_STEP
         return step
 
     def memory(self, variant: Variant, windows: np.ndarray) -> Float[np.ndarray, "W 2nv 2nv"]:
