@@ -308,6 +308,7 @@ def test_the_command_writes_a_trajectory_and_prints_what_it_should_tell(tmp_path
         ({"scene": None, "artifacts": (Path("a"), Path("b")), "prior": ("x=1..2",)}, "--prior goes with --scene"),
         ({"limit": ("hinge=1",)}, "Write JOINT=LOW..HIGH"),
         ({"torque_share": 0.0}, "cannot be kept"),
+        ({"clearance_m": -1.0}, "cannot be kept"),
         ({"candidates": 3}, "too few to choose from"),
     ],
 )
@@ -342,6 +343,8 @@ def folders(tmp_path_factory):
     """A twin, a posterior of it, and a recording of the robot."""
     folder = tmp_path_factory.mktemp("excite")
     split_folder(folder)
+    limited = (folder / "scene.xml").read_text().replace('joint="hinge"/>', 'joint="hinge" ctrlrange="-2 2"/>')
+    (folder / "scene.xml").write_text(limited)
     with pytest.raises(SystemExit):
         cli.main(
             ["reconstruct", str(folder / "split"), "--scene", str(folder / "scene.xml"), "--out", str(folder / "twin")]
@@ -364,12 +367,11 @@ def test_a_posterior_and_a_recording_decide_what_is_sought_and_how_fast_commands
     artifacts = (folders / "twin", folders / "posterior")
     settings = {"artifacts": artifacts, "parameters": ("joint.*",), "seconds": 2.0, "candidates": 8}
     limits = {"speed": ("hinge=8",), "limit": ("hinge=-2..2",), "home": ("hinge=0",)}
-    like = folders / "split" / "calibration"
-    found = run(Asked(out=tmp_path / "t.json", like=like, **settings, **limits), quiet)
+    found = run(Asked(out=tmp_path / "t.json", split=folders / "split", **settings, **limits), quiet)
     assert found.parameters == ("joint.hinge.damping",)
     assert found.sd_now[0] == pytest.approx(0.05, rel=0.2)
     assert found.ratio[0] > 1
-    told = Recording.load(like).episodes[0].of_kind("joint_command")[0].time_s
+    told = Recording.load(folders / "split" / "calibration").episodes[0].of_kind("joint_command")[0].time_s
     assert found.trajectory.rate_hz == pytest.approx(1 / np.median(np.diff(told)), rel=0.02)
 
 

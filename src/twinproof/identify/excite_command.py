@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -16,15 +17,18 @@ from twinproof.identify.command import number, pairs
 from twinproof.identify.evolution import Evolution
 from twinproof.identify.excite import Design, Excitation, Today, design
 from twinproof.identify.excite_limits import Asked as Limits
+from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError, StoreError
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.progress import Progress
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.split import Split
 from twinproof.nouns.twin import Twin
+from twinproof.sim.parameters.base import nearest
 from twinproof.sim.scene import Scene
 
 FEWEST = 8
+RATE_HZ = 50.0  # of commands, where neither the user nor a recording tells
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,14 @@ class Asked:
     prior: tuple[str, ...] = ()
     split: Path | None = None
     seconds: float = 10.0
-    rate_hz: float = 50.0
+    rate_hz: float | None = None  # None: that of the split's commands, or 50
     criterion: Literal["D", "E"] = "D"
     joints: tuple[str, ...] = ()
     speed: tuple[str, ...] = ()
     limit: tuple[str, ...] = ()
     home: tuple[str, ...] = ()
     torque_share: float = 0.8
+    clearance_m: float = 0.02
     candidates: int = 48
     seed: int = 0
 
@@ -60,11 +65,12 @@ def run(asked: Asked, progress: Progress) -> Excitation:
         {joint: _span(text) for joint, text in pairs(asked.limit, "--limit", "elbow=-1..1").items()},
         {joint: number(text, joint) for joint, text in pairs(asked.speed, "--speed", "elbow=2.5").items()},
         asked.torque_share,
+        clearance_m=asked.clearance_m,
     )
     few = asked.candidates < Design().first
     how = Design(
         asked.seconds,
-        asked.rate_hz,
+        asked.rate_hz or (_rate(episodes[0]) if episodes else RATE_HZ),
         asked.criterion,
         first=asked.candidates,
         evolution=Evolution(generations=3, population=6) if few else Evolution(),
@@ -95,6 +101,8 @@ def _check(asked: Asked) -> None:
         )
     if asked.scene is None and asked.prior:
         raise ConfigError("--prior goes with --scene: a posterior says itself what is known.")
+    if not 0 <= asked.clearance_m < 10:
+        raise ConfigError(f"--clearance-m {asked.clearance_m} cannot be kept. Give a distance from 0 to 10 m.")
     if not 0 < asked.torque_share <= 1:
         raise ConfigError(f"--torque-share {asked.torque_share} cannot be kept. Give a share above 0, at most 1.")
     if asked.candidates < FEWEST:
@@ -104,9 +112,14 @@ def _check(asked: Asked) -> None:
 def _known(asked: Asked) -> tuple[Scene, Today, tuple[Belief, ...]]:
     """The scene, what is known today, and the parameters that this is about."""
     if asked.scene is None:
-        twin, posterior = asked.artifacts
-        today, held = Today.of_posterior(Posterior.load(posterior))
-        return Scene.of(Twin.load(twin)), today, held
+        twin, posterior = Twin.load(asked.artifacts[0]), Posterior.load(asked.artifacts[1])
+        if posterior.parents.get("twin") != twin.hash:
+            raise ConfigError(
+                f"the posterior {asked.artifacts[1]} was fitted to another twin than {asked.artifacts[0]} "
+                f"({twin.hash[:16]}). Name the twin it belongs to."
+            )
+        today, held = Today.of_posterior(posterior)
+        return Scene.of(twin), today, held
     scene = Scene.read(asked.scene)
     stated = tuple(Stated.parse(text) for text in asked.prior)
     held = beliefs(scene.reserving(control_delay_s=0.1).nominal(), asked.parameters, stated)
@@ -136,10 +149,19 @@ def report(found: Excitation, out: Path, console: Console | None = None) -> None
 
 
 def _chosen(patterns: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    found = tuple(id for id in known if any(fnmatchcase(id, pattern) for pattern in patterns))
-    if patterns and not found:
-        raise ConfigError(f"{', '.join(patterns)}: none of the posterior's parameters. It has {', '.join(known)}.")
-    return found
+    for pattern in patterns:
+        if not any(fnmatchcase(id, pattern) for id in known):
+            raise ConfigError(f"nothing is known of a parameter {pattern!r}. {nearest(pattern, known)}")
+    return tuple(id for id in known if any(fnmatchcase(id, pattern) for pattern in patterns))
+
+
+def _rate(episode: Episode) -> float:
+    """Commands a second of an episode, a whole number where it is near one."""
+    told = episode.of_kind("joint_command")
+    if not told or len(told[0].time_s) < 3:
+        raise ConfigError(f"{episode.source or episode.id} has no commands to take a rate from. Give --rate-hz.")
+    rate = 1 / float(np.median(np.diff(told[0].time_s)))
+    return float(round(rate)) if abs(rate - round(rate)) < 0.02 * rate else rate
 
 
 def _span(text: str) -> tuple[float, float]:

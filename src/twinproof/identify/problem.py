@@ -54,7 +54,7 @@ class Problem:
         if sent and late <= set(self.ids):
             raise ConfigError(
                 f"only the sum of {sent[0]} and {min(late)} is determined: a motion that is driven late and one "
-                "that is read late look alike. Leave one of them out, or fix it, or keep a signal whose stamps are right."
+                "that is read late look alike. Leave one of them out, fix it, or keep a signal whose stamps are right."
             )
         # every experiment is a group of its own; `columns` says which of them share an unknown
         numbered = tuple(replace(each, group=e) for e, each in enumerate(self.experiments))

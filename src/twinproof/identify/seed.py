@@ -36,7 +36,7 @@ def spread_windows(shooting: Shooting, most: int) -> np.ndarray:
 def misfit(shooting: Shooting, gap: np.ndarray, sd: np.ndarray, windows: np.ndarray) -> np.ndarray:
     """For each variant the log of how far it is off, signal by signal, with the noise each would need for it."""
     rolled = np.isin(shooting.window, windows)
-    total, reach = np.zeros(len(gap)), shooting.reach()
+    total, reach = np.zeros(len(gap)), reach_of(shooting)
     for i in range(len(shooting.entries)):
         mine = gap[:, rolled & (shooting.entry == i)]
         if mine.shape[1]:
@@ -45,6 +45,21 @@ def misfit(shooting: Shooting, gap: np.ndarray, sd: np.ndarray, windows: np.ndar
             square = np.square(np.where(np.isfinite(mine), mine, farthest))
             total += 0.5 * mine.shape[1] * np.log(square.mean(axis=1) + sd[i] ** 2)
     return total
+
+
+def reach_of(shooting: Shooting) -> np.ndarray:
+    """For every entry how far its readings lie apart at most; of turns it is half a turn."""
+    found = np.full(len(shooting.entries), np.pi)
+    for i, entry in enumerate(shooting.entries):
+        columns = [
+            each.value[:, each.entries.index(entry)]
+            for one in shooting.experiments
+            for each in one.readings
+            if entry in each.entries and not (each.kind == "pose" and each.entries.index(entry) > 2)
+        ]
+        if columns:
+            found[i] = max(float(np.nanmax(column) - np.nanmin(column)) for column in columns)
+    return found
 
 
 def scan_delay(problem: Problem, at: np.ndarray) -> tuple[np.ndarray, list[tuple[float, float]]]:

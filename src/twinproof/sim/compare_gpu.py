@@ -92,7 +92,7 @@ class Compared:
                 torch.as_tensor(table.order, device=device),
                 torch.as_tensor(table.reading.place, device=device),
             )
-            for table in shooting._tables
+            for table in shooting.tables
         ]
         self._group = torch.as_tensor(shooting.group, device=device)
 
@@ -127,7 +127,7 @@ class Compared:
     def _as_read(
         self, reading: Reading, shown: torch.Tensor, known: torch.Tensor, window: torch.Tensor
     ) -> torch.Tensor:
-        joints = self._shooting._offset_places if reading.kind in ("position", "pose") else []
+        joints = self._shooting.offset_places if reading.kind in ("position", "pose") else []
         for id, at in joints:
             for column in np.flatnonzero(reading.place == at):
                 shown[..., column] += self._value(id, known, window)

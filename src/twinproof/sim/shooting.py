@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinproof.nouns.theta import Theta
+from twinproof.sim.comparison import compare
 from twinproof.sim.experiment import Experiment, Passage, passage
 from twinproof.sim.parameters.base import names
 from twinproof.sim.readings import Reading
@@ -28,7 +29,6 @@ from twinproof.sim.windows import Commands, Start
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-PLAIN = ("position", "velocity", "torque")  # kinds that are read as they are simulated
 SAMPLE_S = 0.004  # simulated outputs are kept about this often and drawn straight between
 AT_ONCE = 384 << 20  # bytes of outputs in one rollout
 BLOCK_S = 0.25
@@ -57,7 +57,7 @@ class Rolled:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class Table:
     """All samples of one signal, over all windows: the sample's window, its time since the window began, its value."""
 
     reading: Reading  # of one episode; kind, places and entries are those of all
@@ -91,7 +91,7 @@ class Shooting:
         self.substeps = max(1, int(SAMPLE_S / self.step_s + 1e-6))
         self._nthread = nthread
         self._cut()
-        self._tables = self._tabulate()
+        self.tables = self._tabulate()
         self._rollouts: dict[int, Rollouts] = {}
         self._sent: dict[tuple[int, bytes], np.ndarray] = {}
 
@@ -123,7 +123,7 @@ class Shooting:
             self.measured &= states.measured
         return qpos, qvel
 
-    def _tabulate(self) -> tuple[_Table, ...]:
+    def _tabulate(self) -> tuple[Table, ...]:
         """The readings of all windows, signal by signal. Rows of the gaps are ordered by window."""
         kinds: dict[tuple[str, tuple[str, ...]], list[tuple[int, Reading]]] = {}
         for e, each in enumerate(self.experiments):
@@ -151,7 +151,7 @@ class Shooting:
         self.bounds = np.searchsorted(self.window, np.arange(self.windows + 1))  # gaps of window w: bounds[w]..[w+1]
         self._block()
         cuts = np.cumsum([0] + [len(each[-1]) for each in found])
-        return tuple(_Table(*each, place[a:b]) for each, a, b in zip(found, cuts[:-1], cuts[1:], strict=True))
+        return tuple(Table(*each, place[a:b]) for each, a, b in zip(found, cuts[:-1], cuts[1:], strict=True))
 
     def _block(self) -> None:
         """Numbers the blocks of about BLOCK_S that gaps are gathered in: within them errors may hang together."""
@@ -193,20 +193,6 @@ class Shooting:
             sd[i], floor[i] = np.median([f[0] for f in found]), np.median([f[1] for f in found])
         return sd, floor
 
-    def reach(self) -> np.ndarray:
-        """For every entry how far its readings lie apart at most; of turns it is half a turn."""
-        found = np.full(len(self.entries), np.pi)
-        for i, entry in enumerate(self.entries):
-            columns = [
-                each.value[:, each.entries.index(entry)]
-                for one in self.experiments
-                for each in one.readings
-                if entry in each.entries and not (each.kind == "pose" and each.entries.index(entry) > 2)
-            ]
-            if columns:
-                found[i] = max(float(np.nanmax(column) - np.nanmin(column)) for column in columns)
-        return found
-
     def roll(self, variants: Sequence[Variant], windows: np.ndarray | None = None) -> Rolled:
         """Rolls out all variants (of some windows only, where given: the gaps of the others are NaN)."""
         chosen = np.arange(self.windows) if windows is None else windows
@@ -220,7 +206,7 @@ class Shooting:
             last = self.length[some] // self.substeps
             for end, name in zip(ends, ("qpos", "qvel"), strict=True):
                 end[:, some] = outputs[name][:, np.arange(len(some)), last]
-            self._compare(variants, of, outputs, some, gap)
+            compare(self, variants, of, outputs, some, gap)
         return Rolled(gap, self._seams(variants, of, *ends), diverged[of], ends[0][of], ends[1][of])
 
     def window_at(self, episode: np.ndarray, time_s: np.ndarray) -> Int[np.ndarray, "n"]:
@@ -248,7 +234,7 @@ class Shooting:
 
     def _distinct(self, variants: Sequence[Variant]) -> tuple[list[int], np.ndarray]:
         """Variants that need a rollout of their own, and for each variant the one that serves it."""
-        inside = np.array([not _outside(id) for id in self.ids], dtype=bool)
+        inside = np.array([not outside(id) for id in self.ids], dtype=bool)
         seen: dict[tuple[bytes, int, int], int] = {}
         rolls, of = list[int](), np.empty(len(variants), dtype=np.int64)
         for k, each in enumerate(variants):
@@ -287,7 +273,7 @@ class Shooting:
         for each in variants:
             for g in groups:
                 values = {**self.fixed, **dict(zip(self.ids, each.values[g].tolist(), strict=True))}
-                thetas.append(Theta({id: value for id, value in values.items() if not _beside(id)}))
+                thetas.append(Theta({id: value for id, value in values.items() if not beside(id)}))
                 passages.append(passage(self.model, values))
         local = np.searchsorted(groups, self.group[some])
         which = (np.arange(len(variants))[:, None] * len(groups) + local).reshape(-1)
@@ -311,7 +297,7 @@ class Shooting:
 
     def _roller(self, scene: Any) -> Rollouts:
         if id(scene) not in self._rollouts:
-            wanted = {table.reading.output for table in self._tables} | {"qpos", "qvel"}
+            wanted = {table.reading.output for table in self.tables} | {"qpos", "qvel"}
             self._rollouts[id(scene)] = Rollouts(scene, tuple(sorted(wanted)), self.substeps, nthread=self._nthread)
         return self._rollouts[id(scene)]
 
@@ -338,7 +324,7 @@ class Shooting:
     def _offsets(self, variants: Sequence[Variant], some: np.ndarray) -> np.ndarray:
         """Encoder minus truth (L·windows, nq)."""
         offset = np.zeros((len(variants), len(some), self.model.nq))
-        for id, place in self._offset_places:
+        for id, place in self.offset_places:
             offset[..., place] += self.fixed.get(id, 0.0)
             if id in self.ids:
                 p = self.ids.index(id)
@@ -346,105 +332,9 @@ class Shooting:
         return offset.reshape(-1, self.model.nq)
 
     @cached_property
-    def _offset_places(self) -> list[tuple[str, int]]:
+    def offset_places(self) -> list[tuple[str, int]]:
         joints = names(self.model, "joint")
         return [(f"joint.{name}.offset", int(self.model.jnt_qposadr[j])) for j, name in enumerate(joints)]
-
-    def _compare(
-        self,
-        variants: Sequence[Variant],
-        of: np.ndarray,
-        outputs: Mapping[str, np.ndarray],
-        some: np.ndarray,
-        gap: np.ndarray,
-    ) -> None:
-        """Fills in the gaps of some windows."""
-        local = np.full(self.windows, -1)
-        local[some] = np.arange(len(some))
-        for table in self._tables:
-            mine = np.flatnonzero(local[table.window] >= 0)
-            if not mine.size:
-                continue
-            window, width = local[table.window[mine]], len(table.reading.entries)
-            rows = np.flatnonzero(local[table.window[table.rows // width]] >= 0)
-            place = np.searchsorted(mine, table.rows[rows] // width) * width + table.rows[rows] % width
-            whole = outputs[table.reading.output]
-            lag = self.step_s if table.reading.kind == "torque" else 0.0
-            if table.reading.kind in PLAIN and f"signal.{table.reading.name}.delay" not in self.ids:
-                found = self._plain(table, mine, window, whole, lag + self._fixed_clock(table.reading))
-                gap[:, table.order[rows]] = (table.value[mine] - found).reshape(len(found), -1)[of][:, place]
-                continue
-            for k, variant in enumerate(variants):
-                at = table.time_s[mine] - lag - self._clock(table.reading, variant, table.window[mine])
-                at, within = self._neighbour(at, table.window[mine], local)
-                u = at / (self.substeps * self.step_s)  # at an episode's ends drawn straight on
-                low = np.clip(np.floor(u).astype(np.int64), 0, whole.shape[2] - 2)
-                share = (u - low)[:, None]
-                one, column = within[:, None], table.reading.place[None, :]
-                shown = whole[of[k], one, low[:, None], column] * (1 - share)
-                shown += whole[of[k], one, low[:, None] + 1, column] * share
-                shown = self._as_read(table.reading, shown, variant, table.window[mine])
-                gap[k, table.order[rows]] = table.reading.gap(shown, table.value[mine]).reshape(-1)[place]
-
-    def _neighbour(self, at: np.ndarray, window: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Times since the start of the window that covers them, and where that stands among those rolled.
-
-        A late signal shows what happened before its stamp: at a window's beginning, in the window before.
-        """
-        span = self.length * self.step_s
-        for side, beyond in ((-1, at < 0), (1, at > span[window])):
-            other = np.clip(window + side, 0, self.windows - 1)
-            there = beyond & (self.episode[other] == self.episode[window]) & (other != window) & (local[other] >= 0)
-            at = np.where(there, at + span[other] if side < 0 else at - span[window], at)
-            window = np.where(there, other, window)
-        return at, local[window]
-
-    def _plain(
-        self, table: _Table, mine: np.ndarray, window: np.ndarray, whole: np.ndarray, lag: float
-    ) -> Float[np.ndarray, "rolls n D"]:
-        """What all rollouts show at some samples of a signal, where all of them read it at the same times."""
-        u = (table.time_s[mine] - lag) / (self.substeps * self.step_s)
-        near, last = np.rint(u), whole.shape[2] - 1
-        # a sample that is met but for rounding needs no neighbour
-        met = (np.abs(u - near) < 1e-6) & (near >= 0) & (near <= last)
-        low = np.where(met, near, np.clip(np.floor(u), 0, last - 1)).astype(np.int64)
-        share = np.where(met, 0.0, u - low)[:, None]
-        flat = whole.reshape(len(whole), -1, whole.shape[-1])
-        at = window * whole.shape[2] + low
-        first: np.ndarray = flat[:, at][..., table.reading.place]
-        if met.all():
-            return first
-        after = flat[:, np.where(met, at, at + 1)][..., table.reading.place]
-        blend: np.ndarray = first * (1 - share) + after * share
-        return blend
-
-    def _fixed_clock(self, reading: Reading) -> float:
-        return float(self.fixed.get(f"signal.{reading.name}.delay", 0.0))
-
-    def _value(self, id: str, variant: Variant, window: np.ndarray) -> np.ndarray | float:
-        if id in self.ids:
-            value: np.ndarray = variant.values[self.group[window], self.ids.index(id)]
-            return value
-        return float(self.fixed.get(id, 0.0))
-
-    def _clock(self, reading: Reading, variant: Variant, window: np.ndarray) -> np.ndarray | float:
-        """How late the signal's stamps are."""
-        return self._value(f"signal.{reading.name}.delay", variant, window)
-
-    def _as_read(self, reading: Reading, shown: np.ndarray, variant: Variant, window: np.ndarray) -> np.ndarray:
-        """Simulated values as the sensor would report them: with its biases, or in its own frame."""
-        if reading.kind == "pose":
-            quat = shown[:, 3:] / np.linalg.norm(shown[:, 3:], axis=1, keepdims=True)
-            place = shown[:, :3].copy()
-            for k, axis in enumerate("xyz"):
-                place[:, k] += self._value(f"signal.{reading.name}.offset_{axis}", variant, window)
-            return np.concatenate([place, quat], axis=1)
-        if reading.kind == "sensor":
-            sensors = names(self.model, "sensor")
-            for k, place in enumerate(reading.place):
-                sensor = sensors[int(np.searchsorted(self.model.sensor_adr, place, side="right")) - 1]
-                shown[:, k] += self._value(f"sensor.{sensor}.bias", variant, window)
-        return shown
 
     def _seams(self, variants: Sequence[Variant], of: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
         before, after = self.seams, self.seams + 1
@@ -494,14 +384,14 @@ def _index(known: list[str], units: list[str], entry: str, unit: str) -> int:
     return known.index(entry)
 
 
-def _outside(id: str) -> bool:
+def outside(id: str) -> bool:
     """Whether a parameter acts on readings alone."""
     return id.startswith("signal.") or (id.startswith("sensor.") and id.endswith(".bias"))
 
 
-def _beside(id: str) -> bool:
+def beside(id: str) -> bool:
     """Whether a parameter is applied here, to commands, starts and readings, and not by the model."""
-    return _outside(id) or id.endswith((".delay", ".backlash", ".offset", ".delay_jitter"))
+    return outside(id) or id.endswith((".delay", ".backlash", ".offset", ".delay_jitter"))
 
 
 def _unique(thetas: Sequence[Theta]) -> tuple[list[Theta], np.ndarray]:

@@ -22,7 +22,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.sim.compare_gpu import Compared, DeviceControls, passages
 from twinproof.sim.divergence import Limits
 from twinproof.sim.fields_gpu import DeviceFields, all_rows
-from twinproof.sim.shooting import Shooting, _beside
+from twinproof.sim.shooting import Shooting, beside
 from twinproof.sim.shooting_kernels import copy_row, take_control, tick
 from twinproof.sim.worlds_kernels import check_supported
 
@@ -61,7 +61,7 @@ class GpuShooting:
         check_supported(self.host)
         self.scene = shooting.experiments[0].scene
         self.samples = -(-int(shooting.length.max()) // shooting.substeps)
-        wanted = {table.reading.output for table in shooting._tables}
+        wanted = {table.reading.output for table in shooting.tables}
         self._late = tuple(name for name in LATE if name in wanted)
         width = self.host.nq + self.host.nv + sum(self._size(name) for name in self._late)
         room = max(1, min(worlds, BYTES // (4 * width * (self.samples + 2))) // shooting.windows)
@@ -163,8 +163,8 @@ class GpuShooting:
 
     def _write_fields(self, flat: np.ndarray) -> None:
         shooting = self.shooting
-        fixed = {id: value for id, value in shooting.fixed.items() if not _beside(id)}
-        inside = [p for p, id in enumerate(shooting.ids) if not _beside(id)]
+        fixed = {id: value for id, value in shooting.fixed.items() if not beside(id)}
+        inside = [p for p, id in enumerate(shooting.ids) if not beside(id)]
         # groups of one particle mostly have the same values: each is worked out once
         unique, index = np.unique(flat[:, inside], axis=0, return_inverse=True)
         ids = [shooting.ids[p] for p in inside]
@@ -200,7 +200,7 @@ class GpuShooting:
         shooting, device = self.shooting, self._motion.device
         qpos, qvel = shooting.starts
         begun = np.repeat(qpos[None], self.at_once, axis=0)
-        for id, place in shooting._offset_places:  # starts are as encoders show them
+        for id, place in shooting.offset_places:  # starts are as encoders show them
             if id in shooting.ids:
                 column = flat[:, shooting.ids.index(id)].reshape(self.at_once, shooting.groups)
                 begun[..., place] -= column[:, shooting.group]
