@@ -70,7 +70,7 @@ def run(asked: Asked, progress: Progress) -> Excitation:
     few = asked.candidates < Design().first
     how = Design(
         asked.seconds,
-        asked.rate_hz or (_rate(episodes[0]) if episodes else RATE_HZ),
+        asked.rate_hz or (rate_of(episodes[0]) if episodes else RATE_HZ),
         asked.criterion,
         first=asked.candidates,
         evolution=Evolution(generations=3, population=6) if few else Evolution(),
@@ -155,7 +155,7 @@ def _chosen(patterns: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     return tuple(id for id in known if any(fnmatchcase(id, pattern) for pattern in patterns))
 
 
-def _rate(episode: Episode) -> float:
+def rate_of(episode: Episode) -> float:
     """Commands a second of an episode, a whole number where it is near one."""
     told = episode.of_kind("joint_command")
     if not told or len(told[0].time_s) < 3:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 HORIZONS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LEVEL = 0.9
+WIDEST = 3.0  # with one or two episodes nobody knows: bands are then at most so many times wider
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ def discrepancy(fitted: Fit, draws: np.ndarray, horizons_s: Sequence[float]) -> 
     """Model error of every entry by horizon: what predictions of left-out episodes miss beyond noise and draws."""
     told = predict(fitted.problem, horizons_s[-1], left_out_points(fitted), draws)
     shooting = told.shooting
-    noise = noise_by_entry(fitted)
+    noise, wider = noise_by_entry(fitted), few_episodes(len(fitted.problem.experiments))
     found = []
     for i, entry in enumerate(shooting.entries):
         sds = list[float]()
@@ -86,9 +87,17 @@ def discrepancy(fitted: Fit, draws: np.ndarray, horizons_s: Sequence[float]) -> 
                 sds.append(sds[-1] if sds else 0.0)
                 continue
             missed = np.square(told.gap[mine]) - np.square(told.spread[mine])
-            sds.append(float(np.sqrt(max(float(np.mean(missed)) - noise[entry] ** 2, 0.0))))
+            sds.append(wider * float(np.sqrt(max(float(np.mean(missed)) - noise[entry] ** 2, 0.0))))
         found.append(Discrepancy(entry, shooting.units[i], tuple(horizons_s), tuple(sds)))
     return tuple(found)
+
+
+def few_episodes(count: int) -> float:
+    """How much wider a model error must be that so few episodes told: Student's quantile for one more of them."""
+    from scipy.special import stdtrit
+
+    wider = float(stdtrit(max(count - 1, 1), 0.5 + LEVEL / 2) / ndtri(0.5 + LEVEL / 2)) * np.sqrt(1 + 1 / count)
+    return min(wider, WIDEST)
 
 
 def noise_by_entry(fitted: Fit) -> dict[str, float]:
