@@ -222,14 +222,14 @@ class Rehearsal:
                 same = other.shooting(self.window_s if remembers else np.inf)
                 rolled.append(same.roll([Variant(other.values(unknowns), *starts)]).gap[0])
             astray = np.nan_to_num(np.array(rolled) - linear.gap)
-        return _told(linear, astray, self.model.nv)
+        return told_by(linear, astray, self.model.nv)
 
     def _problem(self, commands: np.ndarray, late_s: np.ndarray | None) -> Problem:
         experiments = tuple(self.experiment(each, c, late_s) for c, each in enumerate(commands))
         return Problem(self.beliefs, experiments, self.fixed)
 
 
-def _told(linear: Linear, astray: np.ndarray, nv: int) -> Told:
+def told_by(linear: Linear, astray: np.ndarray, nv: int) -> Told:
     """Each experiment's information on the unknowns and its scatter, every window's start eliminated."""
     shooting = linear.shooting
     sd, _ = shooting.noise()

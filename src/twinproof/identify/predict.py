@@ -97,7 +97,7 @@ def few_episodes(count: int) -> float:
     from scipy.special import stdtrit
 
     wider = float(stdtrit(max(count - 1, 1), 0.5 + LEVEL / 2) / ndtri(0.5 + LEVEL / 2)) * np.sqrt(1 + 1 / count)
-    return min(wider, WIDEST)
+    return float(min(wider, WIDEST))
 
 
 def noise_by_entry(fitted: Fit) -> dict[str, float]:
