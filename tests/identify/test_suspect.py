@@ -231,3 +231,19 @@ def test_a_window_that_diverges_at_the_best_parameters_is_said() -> None:
     id = found.problem.experiments[stage.shooting.episode[3]].id
     at_s = stage.shooting.begin_s[3]
     assert said == f"episode {id} at {at_s:.2f} s: the rollout diverges at the best parameters; it counts as lost"
+
+
+@pytest.mark.parametrize(
+    ("gravity", "words"),
+    [
+        ("0 -9.81 0", "gravity points along (0, -9.81, 0)"),
+        ("0 0 9.81", "gravity points along (0, 0, 9.81)"),
+        ("0 0 0", "the scene has no gravity"),
+        ("0 0 -9810", "gravity is 9810 m/s²"),
+    ],
+)
+def test_gravity_that_points_elsewhere_or_is_of_another_size_is_said(gravity: str, words: str) -> None:
+    track = moved(Scene(BOX), seconds=0.3, qvel=np.array([0.5, 0, 1, 0, 0, 0.0]))
+    text = BOX.replace("<worldbody>", f'<option gravity="{gravity}"/><worldbody>', 1)
+    found = suspicious([of(text, Episode.of({"box": pose_signal(track, "box", "box")}, {}))])
+    assert any(words in sentence for sentence in found)

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from twinproof.nouns.belief import weighted_quantile
 from twinproof.nouns.posterior import Posterior
 
 
@@ -31,8 +32,8 @@ def posterior(found: Posterior, out: Path, console: Console | None = None) -> No
         family = found.population
         console.print(f"family {family.family}: {len(family.instances)} measured; a new one:")
         for k, id in enumerate(family.parameters):
-            values = sorted(family.predictive[:, k].tolist())
-            console.print(f"  {id}: {values[len(values) // 20]:.4g} … {values[-len(values) // 20]:.4g} (90 %)")
+            low, high = (weighted_quantile(family.predictive[:, k], found.weights, share) for share in (0.05, 0.95))
+            console.print(f"  {id}: {low:.4g} … {high:.4g} (90 %)")
     for sentence in found.weak_directions:
         console.print(f"weak: {sentence}")
     diagnostics: Any = found.diagnostics

@@ -25,12 +25,24 @@ def suspicious(experiments: Sequence[Experiment]) -> tuple[str, ...]:
     found: list[str] = []
     for each in experiments:
         model: Any = each.scene.nominal()
+        found += [f"episode {each.id}: {text}" for text in _gravity(model)]
         for reading in each.readings:
             found += [f"episode {each.id}: {text}" for text in (*_units(reading, model), *_clipped(reading))]
         found += [
             f"episode {each.id}: {text}" for text in (*_rates(each), *_clipped_commands(each, model), *_slopes(each))
         ]
     return _gathered(found)
+
+
+def _gravity(model: Any) -> list[str]:
+    """Scenes are z up: gravity that points elsewhere is a model turned on its side, or metres mistaken."""
+    x, y, z = (float(each) for each in model.opt.gravity)
+    size = float(np.linalg.norm(model.opt.gravity))
+    if size == 0:
+        return ["the scene has no gravity. State it in its <option>, unless the robot floats"]
+    if -z < 0.9 * size:
+        return [f"gravity points along ({x:.3g}, {y:.3g}, {z:.3g}). Scenes are z up: turn the scene, or its gravity"]
+    return [] if 9 < size < 10.5 else [f"gravity is {size:.4g} m/s². In metres and seconds it is about 9.8"]
 
 
 def _units(reading: Reading, model: Any) -> list[str]:
