@@ -1,13 +1,13 @@
 """The point estimate: robust Gauss–Newton on multiple-shooting windows, short ones first, then longer ones.
 
 each step   linearise (one rollout for all columns) → noise of every signal from its residuals → eliminate starts
-            → a few damped steps tried in one rollout → the best that lowers the cost
+            → a damped step, or the best of a few more cautious ones → a second step by the same slopes
 process noise   how far a window may end beside where the next begins, by the evidence; zero where the model holds
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 FREE = 0  # mjtJoint
 BEGIN = 0.3  # process noise of a first stage
 MAGNIFIES_NOTHING = 2.0
+NOTHING = 1e-3  # a promised fall of the cost, in log likelihood, that is not worth a rollout
+NEARBY = 10.0  # posterior sd within which slopes are as good as those of the point itself
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class GaussNewton:
     robust: float = 4.0  # residuals beyond so many sd count less and less
     free_starts: bool | None = None  # whether windows' starts are unknowns; None: unless free bodies touch things
     process_noise: bool = True
-    noise: bool = True  # whether the sensors' noise is estimated from residuals, or as the readings show by themselves
+    noise: Mapping[str, float] | None = None  # sd of all entries, where it is known; else estimated from residuals
     central: bool = True  # differences at the end, which the posterior is made of
     few: int = 60  # windows that stages before the last look at
 
@@ -255,24 +257,30 @@ def _descend(
 ) -> tuple[Fit, int, list[float]]:
     """Steps until they no longer pay. A stage that is not the last needs only to come near."""
     spent, costs = 0, list[float]()
-    damping = 1e-3
+    damping, away = 1e-3, np.inf  # how far from here the slopes were taken, in posterior sd
     enough = method.tolerance if final else 20 * method.tolerance
-    for step in range(method.max_steps):
-        state, rows = _linearised(state, central=False)
+    again = False  # whether slopes serve a second time
+    for step in range(2 * method.max_steps):
+        if not again:
+            state, rows = _linearised(state, central=False)
+            spent += rows
         state = _weighed(state, method)
         costs.append(state.cost)
-        progress(step + 1, f"{what}: cost {state.cost:.6g}", method.max_steps)
+        progress(step // 2 + 1, f"{what}: cost {state.cost:.6g}", method.max_steps)
         moved, damping, tried, size = _step(state, method, damping)
-        spent += rows + tried
-        if moved is None:
+        spent += tried
+        if moved is None and not again:
             break
-        gain, state = state.cost - moved.cost, moved
-        if gain < enough * abs(state.cost) and (size < 0.1 or not final):
+        gain, state = (0.0, state) if moved is None else (state.cost - moved.cost, moved)
+        near = not again or away < NEARBY
+        if gain < enough * abs(state.cost) and (not final or (size < 0.1 and near)):
             break
-    if final:
-        state, rows = _linearised(state, central=method.central)
-        state, spent = _weighed(state, method), spent + rows
-    return state, spent, costs
+        # a second step by the same slopes costs a tenth of new slopes, and does most of their work
+        again, away = not again, size
+    if final and method.central:
+        state, rows = _linearised(state, central=True)
+        spent += rows
+    return (_weighed(state, method) if final else state), spent, costs
 
 
 def _linearised(state: Fit, central: bool) -> tuple[Fit, int]:
@@ -286,8 +294,9 @@ def _linearised(state: Fit, central: bool) -> tuple[Fit, int]:
             free=stage.free,
             central=central,
             windows=stage.windows,
+            known=None if stage.linear is None else (stage.linear.gap, stage.linear.seam),
         )
-        width = 1 + len(state.problem.ids) * (2 if central else 1)
+        width = (stage.linear is None) + len(state.problem.ids) * (2 if central or stage.shooting.touches else 1)
         rows += _rolled(stage) * (width + (0 if stage.free is None else 2 * int(stage.free.sum())))
         stages.append(replace(stage, linear=linear))
     return replace(state, stages=tuple(stages)), rows
@@ -303,8 +312,9 @@ def _weighed(state: Fit, method: GaussNewton) -> Fit:
     for stage in state.stages:
         assert stage.linear is not None
         _, floor = stage.shooting.noise()
-        if method.noise:
-            stage = replace(stage, sd=noise_scale(stage, floor))
+        known = method.noise
+        sd = np.array([known[name] for name in stage.shooting.entries]) if known else noise_scale(stage, floor)
+        stage = replace(stage, sd=sd)
         if stage.free is not None and method.process_noise and len(stage.shooting.seams):
             stage = replace(stage, process=process_noise(stage, method.robust))
         linear = stage.linear
@@ -323,27 +333,28 @@ def _step(state: Fit, method: GaussNewton, damping: float) -> tuple[Fit | None, 
     # no step moves an unknown by more than half of its range: the model is linear in less than that
     reach = 0.5 * (high - low)
     spent = 0
-    for attempt in range(4):
-        factors = [damping * f for f in ((0.01, 1.0, 100.0) if attempt == 0 else (1.0, 30.0, 1000.0))]
-        steps = [
-            box_step(
-                hessian,
-                gradient,
-                np.maximum(low - state.unknowns, -reach),
-                np.minimum(high - state.unknowns, reach),
-                factor,
-            )
-            for factor in factors
-        ]
+    room = np.maximum(low - state.unknowns, -reach), np.minimum(high - state.unknowns, reach)
+    for attempt in range(5):
+        # mostly the first does what it promised; where not, three are tried at once
+        factors = [damping * f for f in ((0.1,) if attempt == 0 else (1.0, 30.0, 1000.0))]
+        steps = [box_step(hessian, gradient, *room, factor) for factor in factors]
+        if attempt == 0 and _promised(state, hessian, steps[0]) < NOTHING:
+            break
         tried = _tried(state, steps, method.robust)
         spent += len(steps) * sum(map(_rolled, state.stages))
-        costs = [each.cost for each in tried]
-        k = int(np.argmin(costs))
-        if costs[k] < state.cost:
+        gains = [state.cost - each.cost for each in tried]
+        k = int(np.argmax(gains))
+        if gains[k] > 0 and (attempt > 0 or gains[k] > 0.25 * _promised(state, hessian, steps[k])):
             spread = np.sqrt(np.diag(np.linalg.pinv(hessian + np.diag(1 / problem.width**2))))
             return tried[k], max(factors[k], 1e-7), spent, float(np.max(np.abs(steps[k]) / spread))
-        damping = factors[-1] * 30
+        damping = factors[-1] * 10 if attempt == 0 else factors[-1] * 30
     return None, damping, spent, 0.0
+
+
+def _promised(state: Fit, hessian: np.ndarray, step: np.ndarray) -> float:
+    """How much the cost would fall if the problem were linear: by the step, and by what the starts do alone."""
+    starts = sum(s.share * float(s.reduced.explained.sum()) for s in state.stages if s.reduced is not None)
+    return float(state.gradient @ step - 0.5 * step @ hessian @ step) + 0.5 * starts
 
 
 def _tried(state: Fit, steps: Sequence[np.ndarray], robust: float) -> list[Fit]:
@@ -362,7 +373,9 @@ def _tried(state: Fit, steps: Sequence[np.ndarray], robust: float) -> list[Fit]:
         rolled: Rolled = shooting.roll(variants, stage.windows)
         for k, variant in enumerate(variants):
             cost = stage_cost(stage, rolled.gap[k], rolled.seam[k], robust)
-            stages[k].append(replace(stage, starts=(variant.qpos, variant.qvel), cost=cost))
+            # the slopes are those of the point before
+            linear = replace(stage.linear, gap=rolled.gap[k], seam=rolled.seam[k]) if stage.linear else None
+            stages[k].append(replace(stage, starts=(variant.qpos, variant.qvel), cost=cost, linear=linear))
     return [replace(state, unknowns=unknowns, stages=tuple(s)) for unknowns, s in zip(moved, stages, strict=True)]
 
 

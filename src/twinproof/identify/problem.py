@@ -155,11 +155,12 @@ def linearise(
     free: np.ndarray | None = None,
     central: bool = False,
     windows: np.ndarray | None = None,
+    known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Linear:
     """The problem around a point, by finite differences: all columns of all windows are rows of one rollout.
 
     `free` (nv) says whose starts are unknown; the others stay where readings put them. Where only some `windows` are
-    asked for, the gaps of the others are NaN.
+    asked for, the gaps of the others are NaN. `known` are gaps and seams of the point itself, from when it was tried.
     """
     qpos, qvel = starts
     low, high = problem.span
@@ -191,8 +192,10 @@ def linearise(
         nudge = np.zeros((shooting.windows, 2 * nv))
         nudge[:, k] = shooting.nudge[k]
         variants.append(Variant(variants[0].values, *shooting.moved(qpos, qvel, nudge)))
-    rolled = shooting.roll(variants, windows)
+    rolled = shooting.roll(variants if known is None else variants[1:], windows)
     gap, seam = rolled.gap, rolled.seam
+    if known is not None:
+        gap, seam = np.concatenate([known[0][None], gap]), np.concatenate([known[1][None], seam])
     below, above = [p[0] for p in pairs], [p[1] for p in pairs]
     gaps_apart = np.array([p[2] for p in pairs])
     by_parameter = _slope(gap[below], gap[above], gaps_apart).T

@@ -33,6 +33,10 @@ class TwinError(TwinproofError):
     """A scene, a mesh, a splat file or a frame that breaks a law of Twin."""
 
 
+class SplatError(TwinproofError):
+    """Splats, or a file of splats, that break a law of Splats."""
+
+
 class SimError(TwinproofError):
     """A model, a parameter or a control that the simulator cannot take."""
 
