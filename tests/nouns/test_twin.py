@@ -224,7 +224,8 @@ def test_a_splat_header_is_believed_only_if_the_size_agrees(tmp_path):
     [
         (b"ply\n", b"plx\n", "no PLY header"),
         (b"end_header", b"end_headex", "no PLY header"),
-        (b"binary_little_endian", b"ascii", "the header says 'format ascii 1.0'"),
+        (b"binary_little_endian", b"ascii", "is ascii; splats are read as binary_little_endian"),
+        (b"property float ny", b"property quad ny", "the property ny has the unknown type 'quad'"),
         (b"vertex 20", b"vertex -1", "'element vertex -1'"),
         (b"vertex 20", b"vertex 99999999999999999999", "'element vertex 9999"),
         (b"property float x", b"property list uchar int x", "property list"),

@@ -94,7 +94,8 @@ def joined(parts: Sequence[Splats]) -> Splats:
 
 
 def _numbers(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    array = frozen_array(values, np.float32)
+    with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite, and is refused below
+        array = frozen_array(values, np.float32)
     if array.shape != shape:
         raise SplatError(f"splats: {name} has the shape {array.shape}; needed is {shape}, one row for each splat.")
     bad = ~(np.abs(array) < MOST)

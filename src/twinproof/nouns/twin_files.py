@@ -14,10 +14,11 @@ from twinproof.nouns.files import inside
 
 SCENE_LIMIT = 64 << 20  # bytes
 HEADER_LIMIT = 64 << 10
-SIZES = {
-    **{"char": 1, "uchar": 1, "int8": 1, "uint8": 1, "short": 2, "ushort": 2, "int16": 2, "uint16": 2},
-    **{"int": 4, "uint": 4, "int32": 4, "uint32": 4, "float": 4, "float32": 4, "double": 8, "float64": 8},
-}
+NUMBERS = {
+    **{"char": "<i1", "uchar": "<u1", "int8": "<i1", "uint8": "<u1", "short": "<i2", "ushort": "<u2"},
+    **{"int16": "<i2", "uint16": "<u2", "int": "<i4", "uint": "<u4", "int32": "<i4", "uint32": "<u4"},
+    **{"float": "<f4", "float32": "<f4", "double": "<f8", "float64": "<f8"},
+}  # fmt: skip
 SPLAT_FIELDS = (
     *("x", "y", "z", "f_dc_0", "f_dc_1", "f_dc_2", "opacity"),
     *("scale_0", "scale_1", "rot_0", "rot_1", "rot_2", "rot_3"),  # surfels have no scale_2
@@ -98,8 +99,19 @@ class SplatHeader:
 
     count: int
     fields: tuple[str, ...]
-    record_bytes: int
+    kinds: tuple[str, ...]  # of the fields, as PLY names them
     offset: int
+    comments: tuple[str, ...] = ()
+
+    @property
+    def record_bytes(self) -> int:
+        """The size of one splat."""
+        return sum(int(NUMBERS[kind][2]) for kind in self.kinds)
+
+    @property
+    def dtype(self) -> np.dtype[np.void]:
+        """One splat as a numpy record."""
+        return np.dtype([(name, NUMBERS[kind]) for name, kind in zip(self.fields, self.kinds, strict=True)])
 
 
 def splat_header(path: Path) -> SplatHeader:
@@ -111,8 +123,8 @@ def splat_header(path: Path) -> SplatHeader:
     end = head.find(b"end_header\n")
     if not head.startswith(b"ply\n") or end < 0:
         raise TwinError(f"{path} has no PLY header. Splats are a binary PLY in the standard 3DGS layout.")
-    count, fields, record = _read_header(path, head[:end].decode("ascii", "replace"))
-    header = SplatHeader(count, fields, record, end + len(b"end_header\n"))
+    header = _read_header(path, head[:end].decode("utf-8", "replace"), end + len(b"end_header\n"))
+    count, fields, record = header.count, header.fields, header.record_bytes
     needed, size = header.offset + count * record, path.stat().st_size
     if needed != size:
         raise TwinError(
@@ -125,20 +137,27 @@ def splat_header(path: Path) -> SplatHeader:
     return header
 
 
-def _read_header(path: Path, text: str) -> tuple[int, tuple[str, ...], int]:
-    count, fields, record = -1, list[str](), 0
+def _read_header(path: Path, text: str, offset: int) -> SplatHeader:
+    count, properties, comments = -1, dict[str, str](), list[str]()
     for line in text.splitlines()[1:]:
         match line.split():
-            case ["format", "binary_little_endian", "1.0"] | ["comment", *_]:
+            case ["format", "binary_little_endian", "1.0"]:
                 pass
+            case ["comment", *_]:
+                comments.append(line.strip().removeprefix("comment").strip())
+            case ["format", kind, *_]:
+                raise TwinError(f"{path} is {kind}; splats are read as binary_little_endian 1.0. Export it as that.")
             case ["element", "vertex", number] if number.isdecimal() and len(number) < 16 and count < 0:
                 count = int(number)
-            case ["property", kind, name] if kind in SIZES and count >= 0 and name not in fields:
-                fields.append(name)
-                record += SIZES[kind]
+            case ["property", kind, name] if kind in NUMBERS and count >= 0 and name not in properties:
+                properties[name] = kind
+            case ["property", kind, name] if kind not in NUMBERS:
+                raise TwinError(
+                    f"{path}: the property {name[:40]} has the unknown type {kind[:40]!r}. Write it as float."
+                )
             case _:
                 raise TwinError(f"{path}: the header says {line[:60]!r}, which no standard splat file does.")
-    return count, tuple(fields), record
+    return SplatHeader(count, tuple(properties), tuple(properties.values()), offset, tuple(comments))
 
 
 def closed_volume(path: Path) -> float | None:

@@ -31,21 +31,40 @@ class PosedView:
     mask: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        rgb, pose = frozen_array(self.rgb, np.uint8), frozen_array(self.T_world_camera)
-        if rgb.ndim != 3 or rgb.shape[2] != 3 or 0 in rgb.shape:
-            raise SplatError(f"view {self.name}: the picture has the shape {rgb.shape}; needed is (height, width, 3).")
-        turn = pose[:3, :3] if pose.shape == (4, 4) and np.isfinite(pose).all() else np.zeros((3, 3))
-        if np.abs(turn @ turn.T - np.eye(3)).max() > 1e-3:
-            raise SplatError(f"view {self.name}: the pose is not a finite rigid 4 × 4 matrix. Write T_world_camera.")
-        if np.linalg.det(turn) < 0:
-            raise SplatError(f"view {self.name}: the pose is mirrored (left-handed). Convert it to right-handed axes.")
-        settle(self, rgb=rgb, T_world_camera=pose)
+        rgb, pose = np.asarray(self.rgb), frozen_array(self.T_world_camera)
+        if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3 or 0 in rgb.shape:
+            raise SplatError(
+                f"view {self.name}: the picture is {rgb.dtype} of the shape {rgb.shape}; needed is uint8 of "
+                "(height, width, 3)."
+            )
+        _check_pose(self.name, pose)
+        lens = self.intrinsics
+        numbers = (lens.fx, lens.fy, lens.cx, lens.cy, *lens.distortion)
+        if not np.isfinite(numbers).all() or min(lens.fx, lens.fy) <= 0:
+            raise SplatError(f"view {self.name}: its intrinsics are not finite with positive fx and fy. Mend them.")
+        settle(self, rgb=frozen_array(rgb, np.uint8), T_world_camera=pose)
         for name, kind in {"depth_m": np.float32, "mask": np.int32}.items():
             if getattr(self, name) is not None:
                 plane = frozen_array(getattr(self, name), kind)
                 if plane.shape != rgb.shape[:2]:
-                    raise SplatError(f"view {self.name}: {name} is {plane.shape}, the picture {rgb.shape[:2]}.")
+                    raise SplatError(
+                        f"view {self.name}: {name} has the shape {plane.shape}, the picture {rgb.shape[:2]}. "
+                        "Resize it to the picture."
+                    )
                 settle(self, **{name: plane})
+        if self.depth_m is not None and not (np.isfinite(self.depth_m) & (self.depth_m >= 0)).all():
+            raise SplatError(
+                f"view {self.name}: depth_m has values below 0 or not finite. Write 0 where none is known."
+            )
+
+
+def _check_pose(name: str, pose: np.ndarray) -> None:
+    whole = pose.shape == (4, 4) and bool(np.isfinite(pose).all()) and np.allclose(pose[3], (0, 0, 0, 1))
+    turn = pose[:3, :3] if whole else np.zeros((3, 3))
+    if np.abs(turn @ turn.T - np.eye(3)).max() > 1e-3:
+        raise SplatError(f"view {name}: the pose is not a finite rigid 4 × 4 matrix. Write T_world_camera.")
+    if np.linalg.det(turn) < 0:
+        raise SplatError(f"view {name}: the pose is mirrored (left-handed). Convert it to right-handed axes.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +81,19 @@ class Views:
         points, colours = frozen_array(self.points, np.float32), frozen_array(self.colours, np.uint8)
         if points.ndim != 2 or points.shape[1:] != (3,) or colours.shape != points.shape:
             raise SplatError(f"views: {points.shape} points with {colours.shape} colours; needed is (P, 3) of both.")
-        settle(self, points=points, colours=colours, views=tuple(self.views))
+        if not np.isfinite(points).all():
+            raise SplatError(f"views: {(~np.isfinite(points).all(axis=1)).sum()} points are not finite. Remove them.")
+        names = [view.name for view in self.views]
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise SplatError(f"views: two are called {twice!r}. Each view has a name of its own.")
+        for view in self.views:
+            if view.mask is not None and not -1 <= int(view.mask.min()) <= int(view.mask.max()) < len(self.groups):
+                raise SplatError(
+                    f"view {view.name}: its mask runs from {view.mask.min()} to {view.mask.max()}, but there are "
+                    f"{len(self.groups)} groups. Use a group's index, or -1 for pixels that do not count."
+                )
+        settle(self, points=points, colours=colours, views=tuple(self.views), groups=tuple(self.groups))
 
     def __len__(self) -> int:
         return len(self.views)
