@@ -8,7 +8,8 @@ import av
 import numpy as np
 
 
-def _encoded(codec: str, stored: str, image: np.ndarray, given: str) -> bytes:
+def encoded(codec: str, stored: str, image: np.ndarray, given: str) -> bytes:
+    """A picture file: `image` in the format `given`, kept as `stored`."""
     context = av.CodecContext.create(codec, "w")
     context.height, context.width = image.shape[:2]
     context.pix_fmt, context.time_base = stored, Fraction(1, 30)
@@ -24,9 +25,9 @@ def picture(k: int, size: tuple[int, int] = (64, 48)) -> np.ndarray:
 
 def jpeg(k: int, size: tuple[int, int] = (64, 48)) -> bytes:
     """Picture k as a JPEG file."""
-    return _encoded("mjpeg", "yuvj420p", picture(k, size), "rgb24")
+    return encoded("mjpeg", "yuvj420p", picture(k, size), "rgb24")
 
 
 def png(k: int, size: tuple[int, int] = (64, 48)) -> bytes:
     """Picture k as a PNG file."""
-    return _encoded("png", "rgb24", picture(k, size), "rgb24")
+    return encoded("png", "rgb24", picture(k, size), "rgb24")

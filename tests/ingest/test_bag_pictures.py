@@ -122,10 +122,10 @@ def test_pictures_that_cannot_be_read_are_named(tmp_path, msgtype, message, matc
 
 
 def test_depth_in_png_behind_a_transport_header_is_unwrapped(tmp_path):
-    from tests.ingest.pictures import _encoded
+    from tests.ingest.pictures import encoded
 
     depth = np.arange(48 * 64, dtype=np.uint16).reshape(48, 64)
-    data = b"\x00" * 12 + _encoded("png", "gray16be", depth, "gray16le")
+    data = b"\x00" * 12 + encoded("png", "gray16be", depth, "gray16le")
     entries = many(
         "/cam/image/compressedDepth", "sensor_msgs/msg/CompressedImage",
         lambda ns, k: bags.compressed(ns, data, "16UC1; compressedDepth png"),

@@ -97,6 +97,7 @@ def test_every_kind_gives_the_planted_poses_and_intrinsics(tmp_path, kind):
     (camera,) = made.rig.cameras.values()
     assert camera.intrinsics is not None
     assert (camera.intrinsics.fx, camera.intrinsics.fy, camera.intrinsics.distortion[0]) == (50, 51, 0.01)
+    assert (camera.intrinsics.cx, camera.intrinsics.cy) == (31.5, 23.5)  # the first pixel's centre is (0, 0)
     assert "stamped one second apart" in episode.notes[0]
     (video,) = episode.videos.values()
     assert [int(image.mean().round(-1)) for _, image in video.frames()] == [10, 30, 50, 70]

@@ -1,9 +1,13 @@
-"""A COLMAP model: cameras and images, as text or binary (poses are world-to-camera; x right, y down, z ahead)."""
+"""A COLMAP model: cameras and images, as text or binary (poses are world-to-camera; x right, y down, z ahead).
+
+COLMAP counts pixels from the picture's corner: the centre of the first is (0.5, 0.5). Ours is (0, 0), as in OpenCV.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +30,9 @@ MODELS: tuple[tuple[int, str, int, Take], ...] = (
 FOLDERS = ("", "sparse/0", "sparse", "colmap/sparse/0")
 
 
+Sizes = dict[str, tuple[int, int]]  # by camera: width and height
+
+
 def _folder(root: Path) -> Path | None:
     for name in FOLDERS:
         for ending in (".bin", ".txt"):
@@ -39,15 +46,21 @@ def is_colmap(root: Path) -> bool:
     return _folder(root) is not None
 
 
-def read_colmap(root: Path) -> PosedImages:
-    """Pictures, poses and intrinsics of a model; its 3D points stay in the source."""
+def model_folder(root: Path) -> Path:
+    """The folder of the model's own files, at or below the root."""
     folder = _folder(root)
     if folder is None:
         raise RecordingError(f"{root} holds no COLMAP model (cameras and images). Check the path.")
+    return folder
+
+
+def read_colmap(root: Path) -> PosedImages:
+    """Pictures, poses and intrinsics of a model; its 3D points stay in the source."""
+    folder = model_folder(root)
     ending = ".bin" if (folder / "cameras.bin").is_file() else ".txt"
     read_cameras, read_images = (_cameras_bin, _images_bin) if ending == ".bin" else (_cameras_txt, _images_txt)
     try:
-        cameras = read_cameras(folder / f"cameras{ending}")
+        cameras, sizes = read_cameras(folder / f"cameras{ending}")
         images = read_images(folder / f"images{ending}")
     except (struct.error, ValueError, IndexError, UnicodeDecodeError, OSError, OverflowError) as problem:
         raise RecordingError(f"{folder}: the COLMAP model is cut off or broken ({problem}). Write it again.") from None
@@ -56,7 +69,7 @@ def read_colmap(root: Path) -> PosedImages:
             raise RecordingError(f"{folder}: {image.file} names {image.camera}, which cameras{ending} does not list.")
     points = folder / f"points3D{ending}"
     left = (f"{points.relative_to(root).as_posix()}",) if points.is_file() else ()
-    return PosedImages("colmap", _pictures(root), tuple(images), cameras, left)
+    return PosedImages("colmap", _pictures(root), tuple(images), cameras, left, sizes)
 
 
 def _pictures(root: Path) -> Path:
@@ -66,25 +79,27 @@ def _pictures(root: Path) -> Path:
 def _intrinsics(model: Take, numbers: list[float], where: str) -> Intrinsics:
     if not np.isfinite(numbers).all() or numbers[0] <= 0:
         raise RecordingError(f"{where}: a camera's numbers are not finite and positive. Write the model again.")
-    return model(*numbers)
+    lens = model(*numbers)
+    return replace(lens, cx=lens.cx - 0.5, cy=lens.cy - 0.5)  # from the corner to the first pixel's centre
 
 
-def _cameras_txt(path: Path) -> dict[str, Intrinsics]:
-    cameras = {}
+def _cameras_txt(path: Path) -> tuple[dict[str, Intrinsics], Sizes]:
+    cameras, sizes = {}, {}
     for line in _lines(path):
-        id, name, _, _, *numbers = line.split()
+        id, name, width, height, *numbers = line.split()
         found = [(count, take) for _, known, count, take in MODELS if known == name]
         if not found or len(numbers) != found[0][0]:
             raise RecordingError(f"{path}: camera model {name} with {len(numbers)} numbers is not read. {_cure()}")
         cameras[f"camera_{int(id)}"] = _intrinsics(found[0][1], [float(n) for n in numbers], str(path))
-    return cameras
+        sizes[f"camera_{int(id)}"] = int(width), int(height)
+    return cameras, sizes
 
 
-def _cameras_bin(path: Path) -> dict[str, Intrinsics]:
+def _cameras_bin(path: Path) -> tuple[dict[str, Intrinsics], Sizes]:
     data, at = path.read_bytes(), 8
-    cameras = {}
+    cameras, sizes = {}, {}
     for _ in range(struct.unpack_from("<Q", data)[0]):
-        id, model, _, _ = struct.unpack_from("<IiQQ", data, at)
+        id, model, width, height = struct.unpack_from("<IiQQ", data, at)
         found = [(count, take) for number, _, count, take in MODELS if number == model]
         if not found:
             raise RecordingError(f"{path}: camera model number {model} is not read. {_cure()}")
@@ -92,7 +107,8 @@ def _cameras_bin(path: Path) -> dict[str, Intrinsics]:
         numbers = list(struct.unpack_from(f"<{count}d", data, at + 24))
         at += 24 + 8 * count
         cameras[f"camera_{id}"] = _intrinsics(take, numbers, str(path))
-    return cameras
+        sizes[f"camera_{id}"] = width, height
+    return cameras, sizes
 
 
 def _cure() -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ class PosedImages:
     images: tuple[Posed, ...]
     intrinsics: dict[str, Intrinsics]
     left_out: tuple[str, ...] = ()
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # width and height by camera, where stated
 
 
 def quat_wxyz_of(rotation: np.ndarray) -> tuple[float, float, float, float]:

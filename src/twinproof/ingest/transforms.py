@@ -1,4 +1,7 @@
-"""transforms.json, as instant-ngp and nerfstudio write it: camera-to-world, OpenGL axes (y up, looking along -z)."""
+"""transforms.json, as instant-ngp and nerfstudio write it: camera-to-world, OpenGL axes (y up, looking along -z).
+
+It counts pixels from the picture's corner: the centre of the first is (0.5, 0.5). Ours is (0, 0), as in OpenCV.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from twinproof.nouns.files import inside
 from twinproof.nouns.rig import Intrinsics
 
 FILE = "transforms.json"
+LEFT_OUT = ("ply_file_path", "applied_transform", "mask_path", "depth_file_path")
 MODELS = ("", "OPENCV", "PINHOLE", "SIMPLE_PINHOLE")
 
 
@@ -45,7 +49,7 @@ def read_transforms(root: Path) -> PosedImages:
     twice = {image.file for image in images if sum(other.file == image.file for other in images) > 1}
     if twice:
         raise RecordingError(f"{path} lists {min(twice)} twice. Each picture has one pose.")
-    left = tuple(f"{FILE}: {key}" for key in ("ply_file_path", "applied_transform") if key in data)
+    left = tuple(f"{FILE}: {key}" for key in LEFT_OUT if key in data or any(key in frame for frame in frames))
     return PosedImages("transforms", root, tuple(images), {name: i for i, name in intrinsics.items()}, left)
 
 
@@ -81,8 +85,8 @@ def _intrinsics(table: dict[str, Any], picture: Path, where: str) -> Intrinsics:
     return Intrinsics(
         fx,
         float(table.get("fl_y", fx)),
-        float(table.get("cx", width / 2)),
-        float(table.get("cy", height / 2)),
+        float(table.get("cx", width / 2)) - 0.5,  # from the corner to the first pixel's centre
+        float(table.get("cy", height / 2)) - 0.5,
         distortion if any(distortion) else (),
     )
 
