@@ -12,8 +12,8 @@ import numpy as np
 from twinproof.ingest.bag_find import Bag
 from twinproof.ingest.bag_storage import Place, Topic, clear_errors
 from twinproof.ingest.bag_types import standard_type, store_of
-from twinproof.ingest.pictures import PictureHead, picture_head
 from twinproof.nouns.errors import RecordingError
+from twinproof.nouns.pictures import PictureHead, picture_head
 from twinproof.nouns.video_write import pack_images, write_pictures
 
 if TYPE_CHECKING:

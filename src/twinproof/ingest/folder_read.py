@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from twinproof.ingest.picture_feed import PICTURES, FileFeed, PictureFeed
-from twinproof.ingest.pictures import picture_head
 from twinproof.ingest.raw import Feed, Probe, ProbedCamera, ProbedSignal, RawEpisode, RawSignal
 from twinproof.ingest.tables import TABLES, read_table
 from twinproof.nouns.errors import RecordingError
 from twinproof.nouns.files import inside
 from twinproof.nouns.hashing import Json
+from twinproof.nouns.pictures import picture_head
 from twinproof.nouns.rig import Intrinsics, Rig
 from twinproof.nouns.video_write import index_packets
 

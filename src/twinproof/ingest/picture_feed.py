@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinproof.ingest.pictures import picture_head
 from twinproof.nouns.errors import RecordingError
+from twinproof.nouns.pictures import picture_head
 from twinproof.nouns.video_write import copy_video, index_packets, pack_images
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ import numpy as np
 
 from twinproof.ingest.colmap import is_colmap, read_colmap
 from twinproof.ingest.picture_feed import PICTURES, PictureFeed
-from twinproof.ingest.pictures import picture_head
 from twinproof.ingest.posed import Posed
 from twinproof.ingest.raw import Probe, ProbedCamera, ProbedSignal, RawEpisode, RawSignal
 from twinproof.ingest.transforms import is_transforms, read_transforms
 from twinproof.nouns.errors import RecordingError
 from twinproof.nouns.files import inside
 from twinproof.nouns.hashing import Json
+from twinproof.nouns.pictures import picture_head
 from twinproof.nouns.rig import Rig
 
 POSE_COLUMNS = ("x", "y", "z", "qw", "qx", "qy", "qz")

@@ -12,12 +12,12 @@ import numpy as np
 from twinproof.ingest.axes_check import check_axes
 from twinproof.ingest.colmap import is_colmap, model_folder, read_colmap
 from twinproof.ingest.picture_feed import PICTURES
-from twinproof.ingest.pictures import picture_head
 from twinproof.ingest.posed import Posed, PosedImages
 from twinproof.ingest.sparse_points import SparsePoints, read_point_cloud, read_points3d
 from twinproof.ingest.transforms import FILE, is_transforms, read_transforms
 from twinproof.nouns.errors import SplatError
 from twinproof.nouns.files import inside
+from twinproof.nouns.pictures import picture_head
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Intrinsics, Mount
 from twinproof.nouns.views import PosedView, Views

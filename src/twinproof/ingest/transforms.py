@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from twinproof.ingest.picture_feed import PICTURES
-from twinproof.ingest.pictures import picture_head
 from twinproof.ingest.posed import Posed, PosedImages, quat_wxyz_of
 from twinproof.nouns.errors import RecordingError
 from twinproof.nouns.files import inside
+from twinproof.nouns.pictures import picture_head
 from twinproof.nouns.rig import Intrinsics
 
 FILE = "transforms.json"
