@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 from tests.ingest import ring
 from tests.ingest.damage import damage_one_file
 from tests.ingest.pictures import encoded
-from twinproof.ingest.posed_views import decoded, posed_views
+from twinproof.ingest.posed_views import posed_views
 from twinproof.nouns.errors import RecordingError, SplatError, TwinproofError
 from twinproof.nouns.views import PosedView
 
@@ -70,28 +69,6 @@ def test_pictures_of_two_sizes_have_their_own_intrinsics(tmp_path):
     views = posed_views(root)
     column, row = pixels(views.views[2], views.points).round().astype(int).T
     assert (views.views[2].rgb[row, column] == 255).all()
-
-
-def test_pixels_that_are_transparent_do_not_count(tmp_path):
-    ring.write_colmap(tmp_path / "src", ring.poses())
-    rgba = np.full((48, 64, 4), 255, np.uint8)
-    rgba[:10, :, 3] = 0
-    (tmp_path / "src/images/1.png").write_bytes(encoded("png", "rgba", rgba, "rgba"))
-    views = posed_views(tmp_path / "src")
-    assert views.views[1].mask is not None
-    assert (views.views[1].mask[:10] == -1).all()
-    assert (views.views[1].mask[10:] == 0).all()
-    assert views.views[0].mask is None
-    assert "1 pictures have transparent pixels, which do not count" in views.notes
-
-
-def test_a_jpeg_keeps_its_brightness(tmp_path):
-    soft = np.linspace(20, 230, 64 * 48).reshape(48, 64, 1) * [1, 0.8, 0.6]
-    Image.fromarray(soft.astype(np.uint8)).save(tmp_path / "a.jpg", quality=98)
-    rgba, has_alpha, size = decoded(tmp_path / "a.jpg")
-    seen = np.asarray(Image.open(tmp_path / "a.jpg")).astype(float)
-    assert rgba[..., :3].mean(axis=(0, 1)) == pytest.approx(seen.mean(axis=(0, 1)), abs=0.2)
-    assert (has_alpha, size) == (False, (64, 48))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -17,6 +17,7 @@ from twinproof.nouns.rig import Camera, Intrinsics, Mount, Rig, SignalRule
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.video_write import write_pictures
 from twinproof.reconstruct.views_of import views_of
+from twinproof.sim.depth_points import depth_points
 
 LENS = Intrinsics(20, 20, 7.5, 5.5)
 TIMES = np.arange(10) / 10
@@ -127,12 +128,16 @@ def test_a_depth_picture_of_another_moment_is_not_used(tmp_path):
     assert len(views.points) == 0
 
 
-def test_many_depth_pixels_are_thinned(tmp_path, monkeypatch):
-    monkeypatch.setattr("twinproof.reconstruct.views_of.MOST_POINTS", 50)
+def test_many_depth_pixels_are_thinned_and_masked_ones_left_out(tmp_path):
     rig = Rig("r", cameras={"top": Camera("t", LENS, mount=MOUNT), "top_depth": Camera("d")})
     counts = [np.full((12, 16), 2000, np.uint16)] * 10
     views = views_of(recording(tmp_path, rig, top=pictures(), depth={"top_depth": (counts, "depth_mm")}))
-    assert len(views.points) == 48
+    assert len(depth_points(views.views, most=50)[0]) == 48
+    half = np.zeros((12, 16), int)
+    half[:, :8] = -1
+    points, _ = depth_points([replace(views.views[0], mask=half)])
+    assert len(points) == 96
+    assert (points[:, 0] > 0).all()
 
 
 def test_a_grey_camera_gives_three_equal_channels(tmp_path):

@@ -13,12 +13,18 @@ from twinproof.nouns.rig import Intrinsics
 
 @dataclass(frozen=True)
 class Posed:
-    """One picture: its file name below the picture folder, its pose T_world_camera, and its camera's key."""
+    """One picture: its file name below the picture folder, its pose T_world_camera, and its camera's key.
+
+    Mask and depth, where the model names some, are file names below the same folder.
+    """
 
     file: str
     position: tuple[float, ...]
     quat_wxyz: tuple[float, ...]
     camera: str
+    mask: str = ""
+    depth: str = ""
+    depth_unit_m: float = 0.001
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,9 @@ def read_transforms(root: Path) -> PosedImages:
                 _intrinsics({**data, **frame}, root / file, where), f"camera_{len(intrinsics)}"
             )
             position, quat = _pose(frame["transform_matrix"], where)
-            images.append(Posed(file, position, quat, camera))
+            mask, depth = (str(frame.get(key) or "") for key in ("mask_path", "depth_file_path"))
+            unit = float(data.get("depth_unit_scale_factor", 0.001))
+            images.append(Posed(file, position, quat, camera, mask, depth, unit))
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as problem:
         raise RecordingError(f"{path} cannot be read as transforms ({problem!r}). Write it again.") from None
     twice = {image.file for image in images if sum(other.file == image.file for other in images) > 1}

@@ -21,12 +21,11 @@ from twinproof.nouns.rig import Camera, Intrinsics, Mount, Rig
 from twinproof.nouns.signal import Signal
 from twinproof.nouns.video import Video, VideoReader
 from twinproof.nouns.views import PosedView, Views
-from twinproof.sim.render_camera import Lens, pixel_rays
+from twinproof.sim.depth_points import depth_points
 
 POSE = ("x", "y", "z", "qw", "qx", "qy", "qz")
 DEPTH = "_depth"  # what a depth camera is called beside its colour camera
 UNKNOWN_DEPTH = 65535  # some sensors write it, others 0
-MOST_POINTS = 100_000
 
 
 def views_of(
@@ -63,7 +62,7 @@ def views_of(
             "[cameras.NAME.mount] parent = 'world', position_m, quat_wxyz; for one that moves, record a signal "
             "NAME_pose of kind 'pose' with columns x y z qw qx qy qz."
         )
-    points, colours = _points(views)
+    points, colours = depth_points(views)
     if len(points):
         notes[f"{len(points)} points from depth"] = None
     return Views(tuple(views), points, colours, notes=tuple(notes))
@@ -201,22 +200,3 @@ def _depth(rig: Rig, episode: Episode, name: str, camera: Camera) -> tuple[_Dept
 
 def _same_place(depth: Mount | None, colour: Mount | None) -> bool:
     return depth is None or colour is None or np.allclose(depth.T_parent_camera, colour.T_parent_camera, atol=1e-6)
-
-
-def _points(views: Sequence[PosedView]) -> tuple[np.ndarray, np.ndarray]:
-    """Points of all depth pictures, thinned on a grid of pixels to MOST_POINTS together."""
-    deep = [view for view in views if view.depth_m is not None]
-    pixels = sum(view.rgb.shape[0] * view.rgb.shape[1] for view in deep)
-    step = max(1, int(np.ceil(np.sqrt(pixels / MOST_POINTS))))
-    points, colours = [np.zeros((0, 3))], [np.zeros((0, 3), np.uint8)]
-    for view in deep:
-        height, width = view.rgb.shape[:2]
-        lens = view.intrinsics
-        rays = pixel_rays(Lens(width, height, lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion))
-        assert view.depth_m is not None, "only such views are here"
-        depth = view.depth_m[step // 2 :: step, step // 2 :: step].astype(np.float64)
-        known, rays = depth > 0, rays[step // 2 :: step, step // 2 :: step]
-        local = np.concatenate([rays[known], np.ones((int(known.sum()), 1))], axis=1) * depth[known][:, None]
-        points.append(local @ view.T_world_camera[:3, :3].T + view.T_world_camera[:3, 3])
-        colours.append(view.rgb[step // 2 :: step, step // 2 :: step][known])
-    return np.concatenate(points), np.concatenate(colours)
