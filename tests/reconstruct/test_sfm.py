@@ -137,7 +137,9 @@ def test_the_mapper_that_registers_more_stays(tmp_path, monkeypatch, incremental
     report = json.loads((made / "sfm.json").read_text())
     assert report["mapper"] == mapper
     assert ("global" in steps) == (everything is not None)
-    assert bool(report["notes"]) == (everything == "crash")
+    assert any("global mapping failed" in note for note in report["notes"]) == (everything == "crash")
+    lost = 6 - report["registered"]
+    assert any(f"{lost} of 6 pictures could not be registered" in note for note in report["notes"]) == bool(lost)
 
 
 def test_one_camera_is_shared_where_sizes_agree_and_many_pictures_are_matched_in_order(tmp_path, monkeypatch):

@@ -102,6 +102,9 @@ def _reconstruct(scratch: Path, files: Sequence[Path], progress: Progress, threa
             f"{found['registered']} of {len(files)} pictures could be registered; {FEWEST} at least are needed. "
             f"{TAKE_BETTER}"
         )
+    if found["registered"] < GOOD_SHARE * len(files):
+        lost = len(files) - int(found["registered"])
+        notes.append(f"{lost} of {len(files)} pictures could not be registered and are left out. {TAKE_BETTER}")
     (scratch / "sparse").mkdir()
     (work / mapper).rename(scratch / "sparse" / "0")
     remove_tree(work)
