@@ -92,6 +92,17 @@ def test_planted_cameras_are_found_up_to_a_similarity(tmp_path):
     assert sorted(path.name for path in made.iterdir()) == ["images", "sfm.json", "sparse"]
 
 
+def test_neighbours_are_enough_and_both_mappers_work(tmp_path, monkeypatch):
+    needs_pycolmap()
+    write_room(tmp_path / "room", 5)
+    monkeypatch.setattr(sfm, "EXHAUSTIVE", 3)
+    monkeypatch.setattr(sfm, "GOOD_SHARE", 1.1)  # whatever incremental mapping finds, global mapping has a try
+    report = json.loads(
+        (structure_from_motion(tmp_path / "room", tmp_path / "out", threads=1) / "sfm.json").read_text()
+    )
+    assert {name: tried["registered"] for name, tried in report["tried"].items()} == {"incremental": 5, "global": 5}
+
+
 def similarity_gap(found: np.ndarray, planted: np.ndarray) -> float:
     """The largest distance in m after the best similarity transform (Umeyama)."""
     a, b = found - found.mean(0), planted - planted.mean(0)
