@@ -29,7 +29,7 @@ from twinproof.identify.method import Method
 from twinproof.nouns.randomness import stream
 
 WORK = Path(__file__).parents[1] / "build" / "coverage"
-METHODS = ("laplace", "plain_laplace", "bootstrap", "svgd", "mdn", "npe")
+METHODS = ("laplace", "plain_laplace", "bootstrap", "svgd", "mdn", "npe", "npe_alone")
 IDENTIFIED = 0.25  # an interval below this share of the prior's counts as identified
 LEVEL = 0.9
 UNSEEN = 5000  # added to a design's seed for episodes that nothing is fitted to
@@ -50,8 +50,8 @@ class Run:
         return WORK / f"{self.bench}-{self.method}-{self.effects}-{design}.jsonl"
 
 
-def method_named(name: str) -> Method:
-    """The method with the settings that are scored."""
+def method_named(name: str, bench: str) -> Method:
+    """The method with the settings that are scored. NPE is amortised, or trained for each plant `npe_alone`."""
     match name:
         case "plain_laplace":
             return Laplace(widen=False)
@@ -65,6 +65,10 @@ def method_named(name: str) -> Method:
             from twinproof.identify.mixture_density import MixtureDensity
 
             return MixtureDensity()
+        case "npe":
+            from bench.coverage_npe import AmortisedNpe
+
+            return AmortisedNpe(bench)
         case _:
             from twinproof.identify.npe import Npe
 
@@ -95,7 +99,9 @@ def _inferred(run: Run, made: Case, found: Found, plant: int, fit_cpu: float) ->
     problem, fitted, spent = made.problem, found.fitted, time.process_time()
     draws = found.drawn
     if run.method != "laplace":
-        draws = method_named(run.method).infer(problem, fitted, stream(plant, "bench", "coverage", run.method))
+        draws = method_named(run.method, run.bench).infer(
+            problem, fitted, stream(plant, "bench", "coverage", run.method)
+        )
     cpu = time.process_time() - spent
     low, high = central(draws.unknowns, draws.log_weights, LEVEL)
     truth = natural(made)

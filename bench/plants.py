@@ -45,16 +45,31 @@ class Setup:
     bench: str
     behaviours: tuple[str, ...]  # one episode each
     patterns: tuple[str, ...]
+    nuisances: tuple[str, ...] = ()  # fitted too, but not scored: where a tracker's frame lies
+    known: tuple[str, ...] = ()  # patterns of what is held at the plant's truth
     stated: tuple[str, ...] = ()
     tracker: str | None = None
     objects: tuple[str, ...] = ()  # families; each plant has one object of one of them
 
 
-ARM = (
+MOVING = ("shoulder", "elbow", "wrist")  # the joints that a pull or a push bends
+SERVO = tuple(
+    id for hinge in MOVING for id in (f"actuator.{hinge}.gain", f"joint.{hinge}.damping", f"joint.{hinge}.frictionloss")
+)
+# A robot's own calibration: what pulling a drawer or pushing a box hardly shows, and other recordings tell.
+CALIBRATED = (
+    "joint.*.offset",
+    "actuator.*.delay",
+    "actuator.*.backlash",
     "body.*.mass",
-    "joint.*.damping", "joint.*.frictionloss", "joint.*.armature", "joint.*.offset", "actuator.*.gain",
-    "actuator.*.delay", "actuator.*.backlash", "gravity.tilt_x", "gravity.tilt_y",
-)  # fmt: skip
+    "joint.*.armature",
+    "gravity.*",
+    "joint.gripper*",
+    "actuator.*.gain",
+    "joint.*.damping",
+    "joint.*.frictionloss",
+    "geom.*",
+)
 SETUPS = {
     "pendulum": Setup(
         "pendulum",
@@ -67,14 +82,19 @@ SETUPS = {
     "push": Setup(
         "push",
         ("push",),
-        (*ARM, "geom.object.friction_slide", *(f"signal.object_pose.offset_{axis}" for axis in "xyz")),
-        tracker="tag",
+        ("geom.object.friction_slide", *SERVO),
+        nuisances=tuple(f"signal.object_pose.offset_{axis}" for axis in "xyz"),
+        known=CALIBRATED,
+        tracker="mocap",
         objects=("box", "can"),
     ),
     "drawer": Setup(
         "drawer",
         ("pull_back",),
-        (*ARM,),
+        ("joint.drawer.damping", "joint.drawer.frictionloss", "body.drawer.mass", *SERVO),
+        nuisances=("joint.drawer.offset",),
+        known=CALIBRATED,
+        stated=("joint.drawer.offset=-0.02..0.02",),
         tracker="tag",
         objects=("drawer",),
     ),
@@ -104,10 +124,10 @@ def case(setup: Setup, plant: int, design: int, effects: str) -> Case:
         episodes.append(session.episode(played, Path())[0])
     scene = _scene(bench, thing, session.plant)
     model = scene.reserving(control_delay_s=0.1).nominal()
-    truth = _truths(setup, bench, session.plant, thing, float(model.opt.timestep))
+    truth, known = _truths(setup, bench, session.plant, thing, float(model.opt.timestep))
     asked = beliefs(model, list(truth), [Stated.parse(text) for text in setup.stated])
     lean = scene.leaner()
-    problem = Problem(asked, tuple(experiment(each, lean) for each in episodes))
+    problem = Problem(asked, tuple(experiment(each, lean) for each in episodes), known)
     return Case(problem, tuple(episodes), truth)
 
 
@@ -148,22 +168,27 @@ def _assets() -> Path:
 
 
 def _scene(bench: Bench, thing: str, plant: Plant) -> Scene:
-    """The scene as the user believes it."""
-    return Scene(bench.nominal_scene(measured(instance(thing)) if thing else None, plant), _assets())
+    """The scene as the user believes it, but for the object's sizes: those are exact, as no parameter fits them."""
+    if not thing:
+        return Scene(bench.nominal_scene(None, plant), _assets())
+    true, known = instance(thing), measured(instance(thing))
+    sizes = {"handle_m": true.more["handle_m"]} if "handle_m" in true.more else {}
+    exact = replace(known, half_m=true.half_m, more={**known.more, **sizes})
+    return Scene(bench.nominal_scene(exact, plant), _assets())
 
 
-def _truths(setup: Setup, bench: Bench, plant: Plant, thing: str, step_s: float) -> dict[str, float]:
-    """The true value of every parameter that is asked for: what the plant or its object has of its own.
-
-    Nuisances, which are fitted and not scored, are NaN: where a tracker's frame lies.
-    """
-    known = {**plant.theta, **(object_values(bench, instance(thing)) if thing else {})}
-    found = {id: float(known[id]) for id in known if any(fnmatchcase(id, pattern) for pattern in setup.patterns)}
-    for id in found:
+def _truths(
+    setup: Setup, bench: Bench, plant: Plant, thing: str, step_s: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """True values of what is asked for, NaN for nuisances; and of what is held at the truth."""
+    all_of = {**plant.theta, **(object_values(bench, instance(thing)) if thing else {})}
+    for id in all_of:
         if id.endswith(".delay"):
-            found[id] = effective_delay(plant.value(id), plant.value(f"{id}_jitter"), step_s)
-    nuisances = [pattern for pattern in setup.patterns if pattern.startswith("signal.")]
-    return found | dict.fromkeys(nuisances, float("nan"))
+            all_of[id] = effective_delay(plant.value(id), plant.value(f"{id}_jitter"), step_s)
+    asked = {id: float(all_of[id]) for id in all_of if any(fnmatchcase(id, each) for each in setup.patterns)}
+    known = {id: float(all_of[id]) for id in all_of if any(fnmatchcase(id, each) for each in setup.known)}
+    known = {id: value for id, value in known.items() if id not in asked and not id.endswith("jitter")}
+    return asked | dict.fromkeys(setup.nuisances, float("nan")), known
 
 
 def effective_delay(delay_s: float, jitter_s: float, step_s: float) -> float:

@@ -192,7 +192,8 @@ class Identify:
 
     examples:
       twinproof identify twin split --parameters 'joint.*.damping' 'body.arm.mass' 'actuator.*.delay' --out posterior
-      twinproof identify twin split --parameters 'body.cube.*' --prior 'body.cube.mass=0.37+-0.01' --out posterior
+      twinproof identify twin split --parameters 'body.cube.mass' --prior 'body.cube.mass=0.37+-0.01' --out posterior
+      twinproof identify twin split --parameters 'object.cube.friction' --fit cloud --out posterior
       twinproof identify twin split --parameters 'body.object.mass' --differ 'body.object.mass=object' --out posterior
       twinproof identify twin split --parameters 'joint.*.damping' --method svgd --plots plots --out posterior
 
@@ -217,8 +218,11 @@ class Identify:
     """Known values that are not fitted: 'actuator.elbow.delay=0.012'."""
     method: Literal["laplace", "bootstrap", "svgd", "mdn", "npe"] = "laplace"
     """How the posterior is drawn. laplace is the fast default; mdn and npe need the extras learn and sbi."""
-    horizons: str = "0.15; 0.6; 0.15"
-    """Window lengths in s: stages apart by ';', lengths that are fitted at once by ','. 'inf' is a whole episode."""
+    fit: Literal["steps", "cloud"] = "steps"
+    """How the best values are found: steps for smooth motion, cloud for tosses and tumbling."""
+    horizons: str | None = None
+    """Window lengths in s: stages apart by ';', lengths fitted at once by ','. Default: '0.15; 0.6; 0.15', or with
+    --fit cloud '0.11, inf'. 'inf' is a whole episode."""
     starts: int = 1
     """Where the fit begins: the nominal values, and so many scattered points less one."""
     seed: int = 0

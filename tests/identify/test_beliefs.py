@@ -175,7 +175,20 @@ def test_a_prior_that_matches_nothing_is_an_error() -> None:
         one("joint.elbow.damping", "body.*.mass=0.1..0.2")
 
 
+def test_a_question_mark_and_brackets_are_patterns_too() -> None:
+    assert one("joint.elbow.damping", "joint.elbo?.damping=0.2..0.3").info.low == 0.2
+    assert one("joint.elbow.damping", "joint.[de]lbow.damping=0.2..0.3").info.low == 0.2
+    with pytest.raises(ConfigError, match=r"a prior was stated for 'joint.wris\?.damping', which is none of"):
+        one("joint.elbow.damping", "joint.wris?.damping=0.1..0.2")
+
+
 # ---- what cannot be asked
+
+
+def test_a_body_is_not_asked_for_its_mass_in_two_ways() -> None:
+    with pytest.raises(ConfigError, match=r"body.cube.com_x and body.cube.inertia_alpha were both asked for") as told:
+        one("body.cube.*")
+    assert "Name 'body.cube.mass' (and 'body.cube.com_*'), or the whole 'body.cube.inertia_*'" in str(told.value)
 
 
 def test_a_nominal_of_zero_needs_a_range() -> None:

@@ -13,7 +13,9 @@ from tests.identify.folders import split_folder
 from tests.sim.motions import PENDULUM
 from twinproof import cli
 from twinproof.guard.audit import audit
-from twinproof.identify.command import Asked, horizons_of, method_of, number, pairs, run, scenes_of
+from twinproof.identify.cloud import CloudNewton
+from twinproof.identify.command import Asked, horizons_of, method_of, number, pairs, point_of, run, scenes_of
+from twinproof.identify.fit import GaussNewton
 from twinproof.identify.laplace import Laplace
 from twinproof.nouns.errors import ConfigError, StoreError, TwinproofError
 from twinproof.nouns.posterior import Posterior
@@ -54,7 +56,8 @@ def asked(folder: Path, **changes: object) -> Asked:
         "scenes": None,
         "fix": ("body.bob.mass=0.6", "actuator.hinge.gain=1.2"),
         "method": "laplace",
-        "horizons": "0.15; 0.6; 0.15",
+        "fit": "steps",
+        "horizons": None,
         "starts": 1,
         "seed": 0,
         "plots": None,
@@ -108,8 +111,33 @@ def test_a_run_that_was_killed_goes_on_where_it_was(folder: Path) -> None:
     resumed = run(asked(folder), lambda done, name, total=None: seen.append(name))
     assert not any(name.startswith("stage 1") for name in seen)
     np.testing.assert_array_equal(resumed.draws, whole.draws)
+    costs = [found.diagnostics["cost"]["windows_rolled"] for found in (resumed, whole)]
+    assert costs[0] == costs[1]  # stages that were finished before are counted
     assert not (folder / ".posterior.fit").exists()
     assert fits(folder) == ["reconstruct", "identify", "identify"]
+
+
+def test_a_cloud_of_points_is_another_way_to_the_same_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fixed = ("--fix", "body.bob.mass=0.6", "actuator.hinge.gain=1.2")
+    asked_for = ("--parameters", "joint.hinge.damping", *fixed, "--fit", "cloud", "--horizons", "0.2, inf")
+    assert command("identify", folder / "twin", folder / "split", *asked_for, "--out", folder / "cloud") == 0
+    assert "joint.hinge.damping" in capsys.readouterr().out
+    found = Posterior.load(folder / "cloud")
+    stepped = run(asked(folder, parameters=("joint.hinge.damping",)), quiet)
+    assert found.mean("joint.hinge.damping") == pytest.approx(stepped.mean("joint.hinge.damping"), rel=0.1)
+    assert found.settings["point"]["horizons_s"] == (0.2, "inf")
+    assert found.diagnostics["validation"]["covered"] > 0.5
+
+
+def test_fits_are_named() -> None:
+    assert point_of("steps", None) == GaussNewton()
+    assert point_of("steps", "0.2; 0.5") == GaussNewton(((0.2,), (0.5,)))
+    assert point_of("cloud", None) == CloudNewton()
+    assert point_of("cloud", "0.2, inf") == CloudNewton((0.2, float("inf")))
+    with pytest.raises(ConfigError, match="'0.2; 0.5' are 2 stages, and --fit cloud explains all lengths at once"):
+        point_of("cloud", "0.2; 0.5")
+    with pytest.raises(ConfigError, match="there is no fit 'luck'. Use steps or cloud"):
+        point_of("luck", None)
 
 
 def test_pictures_are_drawn_where_they_are_asked_for(folder: Path) -> None:

@@ -152,6 +152,7 @@ def test_a_fit_that_was_killed_after_a_stage_goes_on_and_ends_the_same(tmp_path:
     assert all(map(last, seen))
     np.testing.assert_array_equal(resumed.unknowns, whole.unknowns)
     np.testing.assert_array_equal(resumed.information, whole.information)
+    assert (resumed.rollouts, resumed.history) == (whole.rollouts, whole.history)
     other = fit(problem, QUICK, keep=Checkpoint(tmp_path / "kept", "another question"))
     np.testing.assert_array_equal(other.unknowns, whole.unknowns)
 

@@ -196,20 +196,52 @@ def test_a_late_signal_leaves_nothing_at_the_beginning_of_a_window_either() -> N
     )  # a straight line may reach back before a window began; a held start may not
 
 
-def test_a_trackers_frame_beside_the_worlds_is_an_offset_of_its_poses() -> None:
+def shown_beside(track: Signal, name: str, **offset: float) -> Signal:
+    """The same poses as a tracker with another frame gives them."""
+    columns = {c.name: track.column(c.name) + offset.get(c.name, 0.0) for c in track.columns}
+    return signal(name, "pose", columns, track.time_s, "m")
+
+
+def test_a_trackers_frame_beside_the_worlds_is_an_offset_of_its_poses_and_of_the_starts_it_gives() -> None:
     motion = moved(Scene(BOX), seconds=0.2, qpos=np.array([0, 0, 1.0, 1, 0, 0, 0]), qvel=np.array([1, 0, 1, 0, 0, 4.0]))
-    track = pose_signal(motion, "box", "box", every=2)
-    beside = {c.name: track.column(c.name) + {"x": 0.01, "z": -0.02}.get(c.name, 0.0) for c in track.columns}
-    each = of(motion, Scene(BOX), {"box": signal("box", "pose", beside, track.time_s, "m")})
+    track = shown_beside(pose_signal(motion, "box", "box", every=2), "box", x=0.01, z=-0.02)
+    each = of(motion, Scene(BOX), {"box": track})
     ids = ("signal.box.offset_x", "signal.box.offset_z")
     shooting = Shooting([each], ids, 0.1)
-    starts = true_starts(shooting, motion)
-    gap = shooting.roll([Variant(np.array([[0.01, -0.02]]), *starts), Variant(np.zeros((1, 2)), *starts)]).gap
+    qpos, qvel = true_starts(shooting, motion)
+    shown = qpos + np.array([0.01, 0, -0.02, 0, 0, 0, 0])
+    gap = shooting.roll([Variant(np.array([[0.01, -0.02]]), shown, qvel), Variant(np.zeros((1, 2)), qpos, qvel)]).gap
     assert np.abs(gap[0]).max() < 1e-6
     np.testing.assert_allclose(gap[1, of_entry(shooting, "box.z")], -0.02, atol=1e-6)
     # the same value held fixed
     held = Shooting([each], (), 0.1, fixed={"signal.box.offset_x": 0.01, "signal.box.offset_z": -0.02})
-    assert np.abs(held.roll([Variant(np.zeros((1, 0)), *starts)]).gap).max() < 1e-6
+    assert np.abs(held.roll([Variant(np.zeros((1, 0)), shown, qvel)]).gap).max() < 1e-6
+
+
+def test_a_box_that_a_tracker_shows_below_the_floor_still_lies_on_it() -> None:
+    resting = moved(Scene(BOX), seconds=0.6, qpos=np.array([0, 0, 0.031, 1, 0, 0, 0]))
+    slides = np.array([0.3, 0, 0, 0, 0, 0])  # a pose that never changes would be taken for one that nobody saw
+    still = moved(Scene(BOX), seconds=0.3, qpos=resting.qpos[-1], qvel=slides)
+    track = shown_beside(pose_signal(still, "box", "box"), "box", z=-0.004)
+    shooting = Shooting([of(still, Scene(BOX), {"box": track})], ("signal.box.offset_z",), 0.15)
+    gap = shooting.roll([Variant(np.array([[z]]), *shooting.starts) for z in (-0.004, 0.0)]).gap
+    told, untold = gap[:, of_entry(shooting, "box.z")]
+    assert np.abs(told).max() < 2e-4
+    assert np.abs(untold).max() > 2e-3  # begun inside the floor, it is thrown out of it
+
+
+def test_two_trackers_of_one_body_have_frames_of_their_own() -> None:
+    motion = moved(Scene(BOX), seconds=0.2, qpos=np.array([0, 0, 1.0, 1, 0, 0, 0]), qvel=np.array([1, 0, 1, 0, 0, 4.0]))
+    track = pose_signal(motion, "box", "box", every=2)
+    both = {"first": shown_beside(track, "first", x=0.01), "second": shown_beside(track, "second", x=-0.03)}
+    shooting = Shooting(
+        [of(motion, Scene(BOX), both)],
+        ("signal.first.offset_x", "signal.second.offset_x"),
+        0.1,
+    )
+    qpos, qvel = true_starts(shooting, motion)
+    gap = shooting.roll([Variant(np.array([[0.01, -0.03]]), qpos + np.array([0.01, 0, 0, 0, 0, 0, 0]), qvel)]).gap
+    assert np.abs(gap).max() < 1e-6
 
 
 def test_an_encoder_offset_moves_truth_under_readings_and_starts() -> None:

@@ -7,7 +7,7 @@ declared, not measured, and the posterior says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -109,16 +109,17 @@ def beliefs(
     for pattern in patterns:
         for each in [parameter(pattern)] if pattern.startswith("signal.") else matching(model, pattern):
             if each.id.endswith(NEVER) or each.id.split(".")[0] in ("camera", "light", "material"):
-                if "*" in pattern:
+                if _wild(pattern):
                     continue
                 raise ConfigError(f"{each.id} cannot be identified from motion. Leave it out.")
-            if "*" in pattern and _of_free_joint(model, each.id):
+            if _wild(pattern) and _of_free_joint(model, each.id):
                 continue
             nominal = start.get(each.id, 0.0 if each.id.startswith("signal.") else nominal_value(model, each))
             if each.id not in found:
                 found[each.id] = Belief(each.info, Prior(Declared("not yet asked")), nominal)
     if not found:
         raise ConfigError(f"{', '.join(patterns)}: none of these can be identified from motion. Name others.")
+    _check_once(found)
     stated = [*stated, *_of_objects(model, stated)]
     found = {id: believed(parameter(id).info, belief.nominal, stated) for id, belief in found.items()}
     unused = [
@@ -157,7 +158,28 @@ def canonical_values(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _fits(pattern: str, id: str) -> bool:
-    return fnmatchcase(id, pattern) or ("*" not in pattern and parameter(pattern).id == id)
+    return fnmatchcase(id, pattern) or (not _wild(pattern) and parameter(pattern).id == id)
+
+
+def _wild(pattern: str) -> bool:
+    """Whether a pattern may mean several ids."""
+    return any(sign in pattern for sign in "*?[")
+
+
+def _check_once(ids: Iterable[str]) -> None:
+    """A body's mass and centre are asked for by themselves, or as parts of its whole inertia, and not both."""
+    bodies: dict[str, dict[bool, str]] = {}
+    for id in ids:
+        kind, _, rest = id.partition(".")
+        body, _, quantity = rest.rpartition(".")
+        if kind == "body" and quantity.startswith(("mass", "com_", "inertia_")):
+            bodies.setdefault(body, {}).setdefault(quantity.startswith("inertia_"), id)
+    for body, asked in bodies.items():
+        if len(asked) == 2:
+            raise ConfigError(
+                f"{asked[False]} and {asked[True]} were both asked for, and say the same thing in two ways. Name "
+                f"'body.{body}.mass' (and 'body.{body}.com_*'), or the whole 'body.{body}.inertia_*'."
+            )
 
 
 def believed(info: ParameterInfo, nominal: float, stated: Sequence[Stated] = ()) -> Belief:

@@ -11,7 +11,7 @@ from twinproof.nouns.artifact import read_arrays, write_arrays
 from twinproof.nouns.errors import PosteriorError, TwinproofError
 from twinproof.nouns.files import read_json, remove_tree, write_json
 
-FORMAT = "twinproof/fit-checkpoint/1"
+FORMAT = "twinproof/fit-checkpoint/2"
 
 
 @dataclass(frozen=True)

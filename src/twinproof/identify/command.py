@@ -12,8 +12,9 @@ import numpy as np
 
 from twinproof.identify.beliefs import Stated
 from twinproof.identify.checkpoint import Checkpoint
+from twinproof.identify.cloud import CloudNewton
 from twinproof.identify.fit import GaussNewton
-from twinproof.identify.infer import Question, identified
+from twinproof.identify.infer import Point, Question, identified, written
 from twinproof.identify.method import Method
 from twinproof.nouns.errors import ConfigError, StoreError
 from twinproof.nouns.hashing import content_hash
@@ -39,7 +40,8 @@ class Asked:
     scenes: str | None
     fix: tuple[str, ...]
     method: str
-    horizons: str
+    fit: str
+    horizons: str | None
     starts: int
     seed: int
     plots: Path | None
@@ -66,9 +68,9 @@ def run(asked: Asked, progress: Progress) -> Posterior:
         {id: number(value, id) for id, value in pairs(asked.fix, "--fix", "actuator.elbow.delay=0.012").items()},
         scenes_of(asked.scenes, [episode.labels for episode in calibration.recording.episodes]),
     )
-    method, point = method_of(asked.method), GaussNewton(horizons_of(asked.horizons))
+    method, point = method_of(asked.method), point_of(asked.fit, asked.horizons)
     texts = [asked.parameters, asked.prior, asked.differ, asked.scenes, asked.fix, asked.starts, asked.seed]
-    key = content_hash([twin.hash, calibration.hash, plain(texts), plain(method), plain(point)])
+    key = content_hash([twin.hash, calibration.hash, plain(texts), plain(method), written(point)])
     keep = Checkpoint(asked.out.with_name(f".{asked.out.name}.fit"), key)
     posterior, found, checked = identified(
         twin,
@@ -120,6 +122,25 @@ def method_of(name: str) -> Method:
             return Npe()
         case _:
             raise ConfigError(f"there is no method {name!r}. Use laplace, bootstrap, svgd, mdn or npe.")
+
+
+def point_of(name: str, horizons: str | None) -> Point:
+    """The way to the point estimate, with window lengths where some were given."""
+    match name:
+        case "steps":
+            return GaussNewton() if horizons is None else GaussNewton(horizons_of(horizons))
+        case "cloud":
+            if horizons is None:
+                return CloudNewton()
+            stages = horizons_of(horizons)
+            if len(stages) > 1:
+                raise ConfigError(
+                    f"the horizons {horizons!r} are {len(stages)} stages, and --fit cloud explains all lengths at "
+                    "once. Write them with commas: '0.11, inf'."
+                )
+            return CloudNewton(stages[0])
+        case _:
+            raise ConfigError(f"there is no fit {name!r}. Use steps or cloud.")
 
 
 def horizons_of(text: str) -> tuple[tuple[float, ...], ...]:

@@ -1,7 +1,6 @@
 """The point estimate: robust Gauss–Newton on multiple-shooting windows, short ones first, then longer ones.
 
-each step   linearise (one rollout for all columns) → noise of every signal from its residuals → eliminate starts
-            → a damped step, or the best of a few more cautious ones → a second step by the same slopes
+stages          windows of one length or several, each begun where the one before ended; `descend.py` does the steps
 process noise   how far a window may end beside where the next begins, by the evidence; zero where the model holds
 """
 
@@ -10,27 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from twinproof.identify.checkpoint import Checkpoint
-from twinproof.identify.problem import Problem, linearise
-from twinproof.identify.weigh import (
-    MAGNIFIED,
-    Stage,
-    faint,
-    noise_scale,
-    process_noise,
-    seam_weight,
-    stage_cost,
-    weights,
-)
+from twinproof.identify.descend import descend
+from twinproof.identify.problem import Problem
+from twinproof.identify.weigh import MAGNIFIED, Stage
 from twinproof.nouns.errors import PosteriorError
 from twinproof.nouns.progress import Progress, quiet
-from twinproof.sim.least_squares import Linear, box_step, reduce
-from twinproof.sim.shooting import Rolled, Shooting, Variant
+from twinproof.sim.shooting import Shooting, Variant
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -38,8 +28,6 @@ if TYPE_CHECKING:
 FREE = 0  # mjtJoint
 BEGIN = 0.3  # process noise of a first stage
 MAGNIFIES_NOTHING = 2.0
-NOTHING = 1e-3  # a promised fall of the cost, in log likelihood, that is not worth a rollout
-NEARBY = 10.0  # posterior sd within which slopes are as good as those of the point itself
 
 
 @dataclass(frozen=True)
@@ -56,7 +44,7 @@ class GaussNewton:
     max_steps: int = 25  # of each stage
     tolerance: float = 1e-3  # relative change of the cost, and step in posterior sd, that ends a stage
     robust: float = 4.0  # residuals beyond so many sd count less and less
-    free_starts: bool | None = None  # whether windows' starts are unknowns; None: unless free bodies touch things
+    free_starts: bool | None = None  # whether windows' starts are unknowns; None: those of joints, not of free bodies
     process_noise: bool = True
     noise: Mapping[str, float] | None = None  # sd of all entries, where it is known; else estimated from residuals
     central: bool = True  # differences at the end, which the posterior is made of
@@ -132,13 +120,14 @@ def _fit(
 ) -> Fit:
     model = problem.experiments[0].scene.nominal()
     # A body that lies or slides moves with its start in jumps: there the readings' starts serve better than free ones,
-    # and without seams short windows would say less than the longer ones before them.
-    touches = bool((model.jnt_type == FREE).any())
-    loosened = method.free_starts if method.free_starts is not None else not touches
-    free = np.ones(model.nv, dtype=bool) if loosened else None
-    lengths_s = method.horizons_s[:-1] if touches and not loosened and len(method.horizons_s) > 2 else method.horizons_s
+    # and without seams short windows would say less than the longer ones before them. Joints' starts stay free.
+    bodies = _of_free_bodies(model)
+    free: np.ndarray | None = ~bodies if method.free_starts is None else np.full(model.nv, method.free_starts)
+    free = free if free is not None and free.any() else None
+    held = bodies.any() and method.free_starts is not True
+    lengths_s = method.horizons_s[:-1] if held and len(method.horizons_s) > 2 else method.horizons_s
     # A motion that magnifies nothing is first followed over long stretches: short windows say little of a servo.
-    calm = loosened and len(lengths_s) > 1 and _calm_motion(problem, unknowns, method.calm_s)
+    calm = free is not None and free.all() and len(lengths_s) > 1 and _calm_motion(problem, unknowns, method.calm_s)
     if calm:
         lengths_s = ((method.calm_s,), lengths_s[-1])
     found: Fit | None = None
@@ -154,17 +143,23 @@ def _fit(
         if kept is not None:
             found = _restored(problem, stages, kept)
             unknowns = found.unknowns
+            rollouts, history = int(kept["rollouts"][0]), kept["history"].tolist()
             continue
-        found, spent, costs = _descend(
+        found, spent, costs = descend(
             Fit(problem, unknowns, stages), method, progress, f"stage {k + 1} of {len(lengths_s)}", final
         )
         rollouts += spent
         history += costs
         unknowns = found.unknowns
         if keep and not final:
-            keep.save(k, _remembered(found))
+            keep.save(k, _remembered(found) | {"rollouts": np.array([rollouts]), "history": np.array(history)})
     assert found is not None
     return replace(found, history=tuple(history), rollouts=rollouts)
+
+
+def _of_free_bodies(model: Any) -> np.ndarray:
+    """Whether each degree of freedom (nv) is of a free body."""
+    return np.asarray(np.asarray(model.jnt_type)[np.asarray(model.dof_jntid)] == FREE)
 
 
 def _calm_motion(problem: Problem, unknowns: np.ndarray, horizon_s: float) -> bool:
@@ -209,7 +204,7 @@ def _begin(problem: Problem, horizon_s: float, before: Fit | None, share: float,
         return Stage(shooting, shooting.starts, sd, np.full(len(problem.experiments), BEGIN), share, free=free)
     known = {name: value for s in before.stages for name, value in zip(s.shooting.entries, s.sd, strict=True)}
     sd = np.array([known.get(name, value) for name, value in zip(shooting.entries, sd, strict=True)])
-    starts, last = shooting.starts, before.stages[-1]
+    starts, last = (shooting.starts[0].copy(), shooting.starts[1].copy()), before.stages[-1]
     if last.free is not None or free is not None:
         passed = Variant(problem.values(before.unknowns), *last.starts)
         found = last.shooting.states(passed, shooting.episode, shooting.begin_s)
@@ -217,8 +212,19 @@ def _begin(problem: Problem, horizon_s: float, before: Fit | None, share: float,
         if last.windows is not None:  # windows that were not fitted know no more than the readings
             within = last.shooting.window_at(shooting.episode, shooting.begin_s)
             kept &= np.isin(within, last.windows)
-        starts = (np.where(kept[:, None], found[0], starts[0]), np.where(kept[:, None], found[1], starts[1]))
+        for now, passing, each in zip(starts, found, _moves(shooting.model, free), strict=True):
+            now[np.ix_(kept, each)] = passing[np.ix_(kept, each)]
     return Stage(shooting, starts, sd, last.process, share, free=free)
+
+
+def _moves(model: Any, free: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Which numbers of qpos and qvel go on where a stage passed: all but those of bodies whose starts are given."""
+    held = _of_free_bodies(model) & ~(np.ones(model.nv, dtype=bool) if free is None else free)
+    joints = np.unique(model.dof_jntid[held])
+    places = np.ones(model.nq, dtype=bool)
+    for joint in joints:
+        places[int(model.jnt_qposadr[joint]) : int(model.jnt_qposadr[joint]) + 7] = False
+    return np.flatnonzero(places), np.flatnonzero(~held)
 
 
 def _some(shooting: Shooting, few: int) -> np.ndarray | None:
@@ -243,140 +249,6 @@ def _calm(before: Fit, horizon_s: float) -> list[float]:
             most = min(most, max(length if grown < MAGNIFIED else length / 2, np.log(MAGNIFIED) / rate))
         found.append(most)
     return found
-
-
-def _growth(linear: Linear) -> np.ndarray | None:
-    if linear.seam_by_start is None:
-        return None
-    nv, blocks = linear.shooting.model.nv, np.abs(linear.seam_by_start)
-    return np.asarray(np.maximum(blocks[:, :nv, :nv].max(axis=(1, 2)), blocks[:, nv:, nv:].max(axis=(1, 2))))
-
-
-def _descend(
-    state: Fit, method: GaussNewton, progress: Progress, what: str, final: bool
-) -> tuple[Fit, int, list[float]]:
-    """Steps until they no longer pay. A stage that is not the last needs only to come near."""
-    spent, costs = 0, list[float]()
-    damping, away = 1e-3, np.inf  # how far from here the slopes were taken, in posterior sd
-    enough = method.tolerance if final else 20 * method.tolerance
-    again = False  # whether slopes serve a second time
-    for step in range(2 * method.max_steps):
-        if not again:
-            state, rows = _linearised(state, central=False)
-            spent += rows
-        state = _weighed(state, method)
-        costs.append(state.cost)
-        progress(step // 2 + 1, f"{what}: cost {state.cost:.6g}", method.max_steps)
-        moved, damping, tried, size = _step(state, method, damping)
-        spent += tried
-        if moved is None and not again:
-            break
-        gain, state = (0.0, state) if moved is None else (state.cost - moved.cost, moved)
-        near = not again or away < NEARBY
-        if gain < enough * abs(state.cost) and (not final or (size < 0.1 and near)):
-            break
-        # a second step by the same slopes costs a tenth of new slopes, and does most of their work
-        again, away = not again, size
-    if final and method.central:
-        state, rows = _linearised(state, central=True)
-        spent += rows
-    return (_weighed(state, method) if final else state), spent, costs
-
-
-def _linearised(state: Fit, central: bool) -> tuple[Fit, int]:
-    stages, rows = [], 0
-    for stage in state.stages:
-        linear = linearise(
-            state.problem,
-            stage.shooting,
-            state.unknowns,
-            stage.starts,
-            free=stage.free,
-            central=central,
-            windows=stage.windows,
-            known=None if stage.linear is None else (stage.linear.gap, stage.linear.seam),
-        )
-        width = (stage.linear is None) + len(state.problem.ids) * (2 if central or stage.shooting.touches else 1)
-        rows += _rolled(stage) * (width + (0 if stage.free is None else 2 * int(stage.free.sum())))
-        stages.append(replace(stage, linear=linear))
-    return replace(state, stages=tuple(stages)), rows
-
-
-def _rolled(stage: Stage) -> int:
-    return stage.shooting.windows if stage.windows is None else len(stage.windows)
-
-
-def _weighed(state: Fit, method: GaussNewton) -> Fit:
-    """The same point with noise and process noise estimated from its residuals, and the starts eliminated."""
-    stages = []
-    for stage in state.stages:
-        assert stage.linear is not None
-        _, floor = stage.shooting.noise()
-        known = method.noise
-        sd = np.array([known[name] for name in stage.shooting.entries]) if known else noise_scale(stage, floor)
-        stage = replace(stage, sd=sd)
-        if stage.free is not None and method.process_noise and len(stage.shooting.seams):
-            stage = replace(stage, process=process_noise(stage, method.robust))
-        linear = stage.linear
-        assert linear is not None
-        reduced = reduce(linear, weights(stage, linear.gap, method.robust), seam_weight(stage), faint(stage))
-        cost = stage_cost(stage, linear.gap, linear.seam, method.robust)
-        stages.append(replace(stage, reduced=reduced, cost=cost, growth=_growth(linear)))
-    return replace(state, stages=tuple(stages))
-
-
-def _step(state: Fit, method: GaussNewton, damping: float) -> tuple[Fit | None, float, int, float]:
-    """The best of a few damped steps, or None where none lowers the cost; its size in posterior sd."""
-    problem = state.problem
-    hessian, gradient = state.information + np.diag(problem.prior()[1]), state.gradient
-    low, high = problem.span
-    # no step moves an unknown by more than half of its range: the model is linear in less than that
-    reach = 0.5 * (high - low)
-    spent = 0
-    room = np.maximum(low - state.unknowns, -reach), np.minimum(high - state.unknowns, reach)
-    for attempt in range(5):
-        # mostly the first does what it promised; where not, three are tried at once
-        factors = [damping * f for f in ((0.1,) if attempt == 0 else (1.0, 30.0, 1000.0))]
-        steps = [box_step(hessian, gradient, *room, factor) for factor in factors]
-        if attempt == 0 and _promised(state, hessian, steps[0]) < NOTHING:
-            break
-        tried = _tried(state, steps, method.robust)
-        spent += len(steps) * sum(map(_rolled, state.stages))
-        gains = [state.cost - each.cost for each in tried]
-        k = int(np.argmax(gains))
-        if gains[k] > 0 and (attempt > 0 or gains[k] > 0.25 * _promised(state, hessian, steps[k])):
-            spread = np.sqrt(np.diag(np.linalg.pinv(hessian + np.diag(1 / problem.width**2))))
-            return tried[k], max(factors[k], 1e-7), spent, float(np.max(np.abs(steps[k]) / spread))
-        damping = factors[-1] * 10 if attempt == 0 else factors[-1] * 30
-    return None, damping, spent, 0.0
-
-
-def _promised(state: Fit, hessian: np.ndarray, step: np.ndarray) -> float:
-    """How much the cost would fall if the problem were linear: by the step, and by what the starts do alone."""
-    starts = sum(s.share * float(s.reduced.explained.sum()) for s in state.stages if s.reduced is not None)
-    return float(state.gradient @ step - 0.5 * step @ hessian @ step) + 0.5 * starts
-
-
-def _tried(state: Fit, steps: Sequence[np.ndarray], robust: float) -> list[Fit]:
-    """The fits after each step, with their costs: all in one rollout a stage."""
-    moved = [state.unknowns + step for step in steps]
-    stages: list[list[Stage]] = [[] for _ in steps]
-    for stage in state.stages:
-        shooting, variants = stage.shooting, []
-        assert stage.reduced is not None
-        for step, unknowns in zip(steps, moved, strict=True):
-            starts = stage.starts
-            if stage.free is not None:
-                change = stage.reduced.starts_step(step, shooting.windows, 2 * shooting.model.nv)
-                starts = shooting.moved(*stage.starts, change)
-            variants.append(Variant(state.problem.values(unknowns), *starts))
-        rolled: Rolled = shooting.roll(variants, stage.windows)
-        for k, variant in enumerate(variants):
-            cost = stage_cost(stage, rolled.gap[k], rolled.seam[k], robust)
-            # the slopes are those of the point before
-            linear = replace(stage.linear, gap=rolled.gap[k], seam=rolled.seam[k]) if stage.linear else None
-            stages[k].append(replace(stage, starts=(variant.qpos, variant.qvel), cost=cost, linear=linear))
-    return [replace(state, unknowns=unknowns, stages=tuple(s)) for unknowns, s in zip(moved, stages, strict=True)]
 
 
 def check_started(found: Fit) -> None:

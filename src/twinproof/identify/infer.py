@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from twinproof.identify import predict, seed
 from twinproof.identify.beliefs import Belief, Stated, beliefs
 from twinproof.identify.checkpoint import Checkpoint
+from twinproof.identify.cloud import CloudNewton, fit_cloud
 from twinproof.identify.describe import diagnostics_of
 from twinproof.identify.fit import Fit, GaussNewton, check_started, fit
 from twinproof.identify.identifiability import unidentified, weak_directions
@@ -40,6 +41,8 @@ from twinproof.sim.scene import Scene
 LONGEST_DELAY_S = 0.2  # only so that the vocabulary lists delays; the fit blends commands and needs no history
 SHOWN_DRAWS = 24  # draws that predictions are made with
 
+Point = GaussNewton | CloudNewton  # ways to the point estimate
+
 
 @dataclass(frozen=True)
 class Question:
@@ -63,7 +66,7 @@ def infer(
     method: Method | None = None,
     rng: np.random.Generator | None = None,
     *,
-    point: GaussNewton | None = None,
+    point: Point | None = None,
     starts: int = 1,
     validation: Validation | None = None,
     progress: Progress = quiet,
@@ -95,7 +98,7 @@ def identified(
     method: Method | None = None,
     rng: np.random.Generator | None = None,
     *,
-    point: GaussNewton | None = None,
+    point: Point | None = None,
     starts: int = 1,
     validation: Validation | None = None,
     progress: Progress = quiet,
@@ -123,7 +126,7 @@ def identified(
         episodes=calibration.ids,
         parents={"twin": twin.hash, "split": calibration.split},
         diagnostics=diagnostics,
-        settings={"method": plain(method), "point": plain(point), "starts": starts, "name": method.name},
+        settings={"method": plain(method), "point": written(point), "starts": starts, "name": method.name},
         method=method.name,
         seed=seed_number,
         ledger=ledger,
@@ -230,7 +233,7 @@ def solve(
     method: Method,
     rng: np.random.Generator,
     *,
-    point: GaussNewton | None = None,
+    point: Point | None = None,
     starts: int = 1,
     progress: Progress = quiet,
     keep: Checkpoint | None = None,
@@ -244,7 +247,7 @@ def _solve(
     problem: Problem,
     method: Method,
     rng: np.random.Generator,
-    point: GaussNewton,
+    point: Point,
     starts: int,
     progress: Progress,
     keep: Checkpoint | None,
@@ -256,9 +259,7 @@ def _solve(
     candidates = [begin, *([guess] if told else []), *seed.scattered(problem, starts, rng)[1:]]
     order = seed.best_of(problem, candidates) if len(candidates) > 1 else [0]
     tries = [candidates[k] for k in order[: max(1, min(starts, 4))]]
-    fits = [
-        fit(problem, point, start=each, progress=progress, keep=keep if len(tries) == 1 else None) for each in tries
-    ]
+    fits = [_pointed(problem, point, each, rng, progress, keep if len(tries) == 1 else None) for each in tries]
     fitted = min(fits, key=lambda each: _profile(each))
     check_started(fitted)
     progress(0, f"drawing: {method.name}", None)
@@ -270,6 +271,35 @@ def _solve(
     model_error = predict.discrepancy(fitted, some, horizons_s)
     diagnostics = diagnostics_of(fitted, drawn, warnings, scan, told, [float(_profile(each)) for each in fits])
     return Found(problem, fitted, drawn, draws, population, model_error, diagnostics)
+
+
+def _pointed(
+    problem: Problem,
+    point: Point,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    progress: Progress,
+    keep: Checkpoint | None,
+) -> Fit:
+    """The point estimate from one start."""
+    match point:
+        case CloudNewton():
+            return fit_cloud(problem, point, rng, start=start, progress=progress)
+        case _:
+            return fit(problem, point, start=start, progress=progress, keep=keep)
+
+
+def written(point: Point) -> Json:
+    """A point's settings as JSON, which has no infinity: a horizon of a whole episode is "inf"."""
+
+    def told(value: Json) -> Json:
+        if isinstance(value, list):
+            return [told(each) for each in value]
+        return "inf" if value == np.inf else value
+
+    settings = plain(point)
+    assert isinstance(settings, dict)
+    return {name: told(value) for name, value in settings.items()}
 
 
 def _profile(fitted: Fit) -> float:

@@ -169,6 +169,7 @@ def linearise(
     step = (WIDE_STEP if shooting.touches else 3e-6 if central else 1e-6) * (high - low)
     variants = [Variant(problem.values(unknowns), qpos, qvel)]
     pairs: list[tuple[int, int, float]] = []
+    middle: list[float] = []  # where the point lies between the ends
     for p in range(len(problem.ids)):
         mine = np.unique(problem.columns[:, p])
         ends = []
@@ -185,6 +186,7 @@ def linearise(
             if end is not unknowns:
                 variants.append(Variant(problem.values(end), qpos, qvel))
         pairs.append((places[0], places[1], float(np.min(ends[1][mine] - ends[0][mine]))))
+        middle.append(float((unknowns[mine[0]] - ends[0][mine[0]]) / (ends[1][mine[0]] - ends[0][mine[0]])))
     first_state = len(variants)
     nv = shooting.model.nv
     nudged = np.flatnonzero(np.zeros(2 * nv, dtype=bool) if free is None else np.r_[free, free])
@@ -210,7 +212,14 @@ def linearise(
         ]
         seam_start = np.zeros((seam.shape[1], 2 * nv, 2 * nv))
         seam_start[:, :, nudged] = np.clip(np.nan_to_num(np.moveaxis(own, 0, -1)), -STEEPEST, STEEPEST)
-    return Linear(shooting, gap[0], by_parameter, by_start, seam[0], seam_parameter, seam_start, problem.columns)
+    bent = _bent(gap[0], gap[below], gap[above], np.array(middle)) if shooting.touches else None
+    return Linear(shooting, gap[0], by_parameter, by_start, seam[0], seam_parameter, seam_start, problem.columns, bent)
+
+
+def _bent(here: np.ndarray, low: np.ndarray, high: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """The variance by which gaps (M) leave the straight lines between their ends (P, M): there slopes mean little."""
+    off = here - (low * (1 - middle)[:, None] + high * middle[:, None])
+    return np.asarray(np.square(np.clip(np.nan_to_num(off, nan=STEEPEST), -STEEPEST, STEEPEST)).sum(axis=0))
 
 
 def _slope(low: np.ndarray, high: np.ndarray, apart: np.ndarray | float) -> np.ndarray:

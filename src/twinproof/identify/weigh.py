@@ -53,10 +53,19 @@ def noise_scale(stage: Stage, floor: np.ndarray) -> np.ndarray:
 
 def weights(stage: Stage, gap: np.ndarray, robust: float) -> np.ndarray:
     """Inverse variance of every gap; beyond `robust` sd it falls as the loss does (Huber)."""
-    scaled = np.abs(gap) / stage.sd[stage.shooting.entry]
+    sd = gap_sd(stage)
+    scaled = np.abs(gap) / sd
     share = np.where(scaled > robust, robust / np.maximum(scaled, robust), 1.0)
-    found: np.ndarray = np.where(np.isfinite(gap), share, 0.0) / stage.sd[stage.shooting.entry] ** 2
+    found: np.ndarray = np.where(np.isfinite(gap), share, 0.0) / sd**2
     return np.asarray(found * linear_range(stage)[stage.shooting.window])
+
+
+def gap_sd(stage: Stage) -> np.ndarray:
+    """The sd of every gap: its entry's noise, and what a straight line leaves of it where contact bends or jumps."""
+    sd: np.ndarray = stage.sd[stage.shooting.entry]
+    if stage.linear is None or stage.linear.bent is None:
+        return sd
+    return np.asarray(np.sqrt(sd**2 + stage.linear.bent))
 
 
 def linear_range(stage: Stage) -> np.ndarray:
@@ -96,7 +105,7 @@ def faint(stage: Stage) -> np.ndarray:
 
 def stage_cost(stage: Stage, gap: np.ndarray, seam: np.ndarray, robust: float) -> float:
     """Minus the log likelihood up to a constant: Huber on gaps, squares on seams, and the noise that was granted."""
-    sd = stage.sd[stage.shooting.entry]
+    sd = gap_sd(stage)
     scaled = np.where(np.isfinite(gap), np.abs(gap) / sd, LOST)
     if stage.windows is not None:
         scaled[~np.isin(stage.shooting.window, stage.windows)] = 0.0

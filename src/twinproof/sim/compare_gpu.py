@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from twinproof.nouns.errors import SimError
+from twinproof.sim.comparison import PLAIN
 from twinproof.sim.experiment import passage
 from twinproof.sim.shooting import Shooting
 
@@ -95,6 +96,8 @@ class Compared:
             for table in shooting.tables
         ]
         self._group = torch.as_tensor(shooting.group, device=device)
+        self._episode = torch.as_tensor(shooting.episode, device=device)
+        self._span = torch.as_tensor(shooting.length * shooting.step_s, dtype=torch.float64, device=device)
 
     def gaps(self, samples: Mapping[str, torch.Tensor], values: np.ndarray) -> Float[torch.Tensor, "L M"]:
         """The gaps of the first particles of `samples` (S + 1, worlds, …), one for each row of `values`."""
@@ -108,14 +111,27 @@ class Compared:
             whole = whole.reshape(len(whole), -1, shooting.windows, whole.shape[-1])
             lag = shooting.step_s if reading.kind == "torque" else 0.0
             at = (time_s - lag)[None] - self._value(f"signal.{reading.name}.delay", known, window)
-            u = at / span  # a late signal may reach before the start: drawn straight on
+            within = window.expand(at.shape)
+            if reading.kind not in PLAIN or f"signal.{reading.name}.delay" in shooting.ids:
+                at, within = self._neighbour(at, within)
+            u = at / span  # at an episode's ends drawn straight on
             low = u.floor().long().clamp(0, len(whole) - 2)
             share = (u - low).to(torch.float32)[..., None]
-            low, one = low[..., None], window[None, :, None]
+            low, one = low[..., None], within[..., None]
             shown = whole[low, particle, one, place] * (1 - share) + whole[low + 1, particle, one, place] * share
             gap = self._gap(reading, self._as_read(reading, shown, known, window), value)
             found[:, order] = gap.reshape(count, -1)[:, rows]
         return found
+
+    def _neighbour(self, at: torch.Tensor, window: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """As in `comparison`: a late signal shows at a window's beginning what happened in the window before."""
+        for side in (-1, 1):
+            other = (window + side).clamp(0, len(self._span) - 1)
+            beyond = at < 0 if side < 0 else at > self._span[window]
+            there = beyond & (self._episode[other] == self._episode[window]) & (other != window)
+            at = torch.where(there, at + self._span[other] if side < 0 else at - self._span[window], at)
+            window = torch.where(there, other, window)
+        return at, window
 
     def _value(self, id: str, known: torch.Tensor, window: torch.Tensor) -> Any:
         """A parameter at each reading (L, n), or one number where it does not vary."""

@@ -110,12 +110,20 @@ def _clock(shooting: Shooting, reading: Reading, variant: Variant, window: np.nd
 def _as_read(
     shooting: Shooting, reading: Reading, shown: np.ndarray, variant: Variant, window: np.ndarray
 ) -> np.ndarray:
-    """Simulated values as the sensor would report them: with its biases, or in its own frame."""
+    """Simulated values as the sensor would report them: with its biases, or in its own frame.
+
+    States are in the frame of the tracker that gave their starts; another one of the same body has its own.
+    """
     if reading.kind == "pose":
         quat = shown[:, 3:] / np.linalg.norm(shown[:, 3:], axis=1, keepdims=True)
         place = shown[:, :3].copy()
-        for k, axis in enumerate("xyz"):
-            place[:, k] += _value(shooting, f"signal.{reading.name}.offset_{axis}", variant, window)
+        for e in np.unique(shooting.episode[window]):
+            mine, first = shooting.episode[window] == e, {at: id for id, at in shooting.experiments[e].frames}
+            for k, axis in enumerate("xyz"):
+                own, other = f"signal.{reading.name}.offset_{axis}", first[int(reading.place[k])]
+                if own != other:
+                    place[mine, k] += _value(shooting, own, variant, window[mine])
+                    place[mine, k] -= _value(shooting, other, variant, window[mine])
         return np.concatenate([place, quat], axis=1)
     if reading.kind == "sensor":
         sensors = names(shooting.model, "sensor")

@@ -53,6 +53,17 @@ class Experiment:
         return int((self.end_s - self.begin_s) / self.step_s + 1e-6)
 
     @functools.cached_property
+    def frames(self) -> tuple[tuple[str, int], ...]:
+        """Whose frame the starts of free bodies are read in: the id of its offset for each place in qpos."""
+        first: dict[int, str] = {}
+        for reading in self.readings:
+            if reading.kind == "pose":
+                first.setdefault(int(reading.place[0]), reading.name)
+        return tuple(
+            (f"signal.{name}.offset_{axis}", place + k) for place, name in first.items() for k, axis in enumerate("xyz")
+        )
+
+    @functools.cached_property
     def _area(self) -> np.ndarray:
         """The integral of the held commands up to each of their times."""
         width = np.diff(self.command_time_s, append=self.command_time_s[-1] + 1.0)[:, None]

@@ -37,6 +37,7 @@ class Linear:
     seam_by_parameter: Float[np.ndarray, "S 2nv P"] | None
     seam_by_start: Float[np.ndarray, "S 2nv 2nv"] | None
     columns: Int[np.ndarray, "groups P"]
+    bent: Float[np.ndarray, "M"] | None = None  # variance by which gaps leave a straight line where things touch
 
     @property
     def width(self) -> int:

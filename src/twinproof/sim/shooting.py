@@ -291,7 +291,7 @@ class Shooting:
         for name, value in rolled.outputs.items():
             begin = first.get(name, value[:, 0])[:, None]
             outputs[name] = np.concatenate([begin, value], axis=1).reshape(*shape, samples + 1, -1)
-        outputs["qpos"] += offset.reshape(*shape, 1, -1)  # as encoders show it
+        outputs["qpos"] += offset.reshape(*shape, 1, -1)  # as encoders and trackers show it
         within = rolled.diverged_at * self.substeps <= np.tile(self.length[some], len(variants))
         return outputs, ((rolled.diverged_at >= 0) & within).reshape(shape)
 
@@ -322,13 +322,15 @@ class Shooting:
         return Commands(value.reshape(len(keys) * len(some), steps, self.model.nu), row, np.arange(steps))
 
     def _offsets(self, variants: Sequence[Variant], some: np.ndarray) -> np.ndarray:
-        """Encoder minus truth (L·windows, nq)."""
+        """Encoder or tracker minus truth (L·windows, nq)."""
         offset = np.zeros((len(variants), len(some), self.model.nq))
-        for id, place in self.offset_places:
-            offset[..., place] += self.fixed.get(id, 0.0)
-            if id in self.ids:
-                p = self.ids.index(id)
-                offset[..., place] = np.stack([each.values[self.group[some], p] for each in variants])
+        for e in np.unique(self.episode[some]):
+            mine = np.flatnonzero(self.episode[some] == e)
+            for id, place in (*self.offset_places, *self.experiments[e].frames):
+                offset[:, mine, place] = self.fixed.get(id, 0.0)
+                if id in self.ids:
+                    p = self.ids.index(id)
+                    offset[:, mine, place] = np.stack([each.values[self.group[some[mine]], p] for each in variants])
         return offset.reshape(-1, self.model.nq)
 
     @cached_property
@@ -350,12 +352,12 @@ class Shooting:
     @cached_property
     def nudge(self) -> Float[np.ndarray, "2nv"]:
         """How far each degree of freedom and its velocity are moved for a slope."""
-        step = np.full(2 * self.model.nv, STATE_STEP)
-        for joint in np.flatnonzero(self.model.jnt_type == 0):
-            v = int(self.model.jnt_dofadr[joint])
-            step[v : v + 6] = TOUCH_STEP
-            step[self.model.nv + v : self.model.nv + v + 6] = 50 * TOUCH_STEP
-        return step
+        nv = self.model.nv
+        return (
+            np.r_[np.full(nv, TOUCH_STEP), np.full(nv, 50 * TOUCH_STEP)]
+            if self.touches
+            else np.full(2 * nv, STATE_STEP)
+        )
 
     def memory(self, variant: Variant, windows: np.ndarray) -> Float[np.ndarray, "W 2nv 2nv"]:
         """How the ends of some windows move with their starts: what the motion forgets, keeps or magnifies."""
@@ -385,13 +387,13 @@ def _index(known: list[str], units: list[str], entry: str, unit: str) -> int:
 
 
 def outside(id: str) -> bool:
-    """Whether a parameter acts on readings alone."""
-    return id.startswith("signal.") or (id.startswith("sensor.") and id.endswith(".bias"))
+    """Whether a parameter acts on readings alone: a tracker's offset also moves where bodies start."""
+    return (id.startswith("signal.") and id.endswith(".delay")) or (id.startswith("sensor.") and id.endswith(".bias"))
 
 
 def beside(id: str) -> bool:
     """Whether a parameter is applied here, to commands, starts and readings, and not by the model."""
-    return outside(id) or id.endswith((".delay", ".backlash", ".offset", ".delay_jitter"))
+    return outside(id) or id.startswith("signal.") or id.endswith((".delay", ".backlash", ".offset", ".delay_jitter"))
 
 
 def _unique(thetas: Sequence[Theta]) -> tuple[list[Theta], np.ndarray]:

@@ -200,12 +200,14 @@ class GpuShooting:
         shooting, device = self.shooting, self._motion.device
         qpos, qvel = shooting.starts
         begun = np.repeat(qpos[None], self.at_once, axis=0)
-        for id, place in shooting.offset_places:  # starts are as encoders show them
-            if id in shooting.ids:
-                column = flat[:, shooting.ids.index(id)].reshape(self.at_once, shooting.groups)
-                begun[..., place] -= column[:, shooting.group]
-            else:
-                begun[..., place] -= shooting.fixed.get(id, 0.0)
+        for e, each in enumerate(shooting.experiments):
+            mine = np.flatnonzero(shooting.episode == e)
+            for id, place in (*shooting.offset_places, *each.frames):  # starts are as sensors show them
+                if id in shooting.ids:
+                    column = flat[:, shooting.ids.index(id)].reshape(self.at_once, shooting.groups)
+                    begun[:, mine, place] -= column[:, shooting.group[mine]]
+                else:
+                    begun[:, mine, place] -= shooting.fixed.get(id, 0.0)
         begin = torch.as_tensor(begun, dtype=torch.float32, device=device).reshape(self.count, -1)
         speed = torch.as_tensor(qvel, dtype=torch.float32, device=device).repeat(self.at_once, 1)
         for name, value in (("qpos", begin), ("qvel", speed)):
