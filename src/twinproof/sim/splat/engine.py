@@ -65,6 +65,19 @@ class Kept:
     picture: Picture
 
 
+def cloud_of(*arrays: np.ndarray) -> Cloud:
+    """The kernels' arrays, not copied. None is written to, but numba compiles twice what may be read-only or not."""
+    return Cloud(*(np.asarray(_Writable(array)) if not array.flags.writeable else array for array in arrays))
+
+
+class _Writable:
+    """The same memory without the read-only mark."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._keep = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
 def threads_usable() -> int:
     """How many threads this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -56,40 +56,37 @@ def basis_slopes(x, y, z, count, out):
 
 
 @njit(**EXACT)
-def colour(sh, count, work, out):
-    """The colour (3) for the basis in `work`; below 0 it is 0."""
-    for c in range(3):
-        total = 0.5
-        for k in range(count):
-            total += work[k] * sh[k, c]
-        out[c] = max(total, 0.0)
+def colour(sh, i, c, count, work):
+    """Channel c of splat i's colour for the basis in `work`."""
+    total = 0.5
+    for k in range(count):
+        total += work[k] * sh[i, k, c]
+    return total
 
 
 @njit(**EXACT)
-def colour_back(sh, direction, count, work, slopes, into, grad_sh):
-    """Writes what flows into sh, and gives what flows into the direction's three numbers (before they had length 1).
+def colour_back(sh, i, arrow, count, work, slopes, into, grad_sh):
+    """Adds what flows into splat i's sh; gives what flows into its direction, before that had length 1.
 
-    `into` (3) flows into the colour; where the colour was cut at 0 nothing passes. `direction` is (x, y, z, 1/length).
+    `into` (3) flows into the colour; where that was cut at 0 nothing passes. `arrow` is (x, y, z, 1 / length).
     """
-    x, y, z = direction[0], direction[1], direction[2]
+    x, y, z, scale = arrow
     basis(x, y, z, count, work)
-    for c in range(3):
-        total = 0.5
-        for k in range(count):
-            total += work[k] * sh[k, c]
-        if total < 0.0:
-            into[c] = 0.0
-        for k in range(count):
-            grad_sh[k, c] += work[k] * into[c]
+    red = into[0] if colour(sh, i, 0, count, work) >= 0.0 else 0.0
+    green = into[1] if colour(sh, i, 1, count, work) >= 0.0 else 0.0
+    blue = into[2] if colour(sh, i, 2, count, work) >= 0.0 else 0.0
+    for k in range(count):
+        grad_sh[i, k, 0] += work[k] * red
+        grad_sh[i, k, 1] += work[k] * green
+        grad_sh[i, k, 2] += work[k] * blue
     if count == 1:
         return 0.0, 0.0, 0.0
     basis_slopes(x, y, z, count, slopes)
     gx, gy, gz = 0.0, 0.0, 0.0
     for k in range(1, count):
-        weight = sh[k, 0] * into[0] + sh[k, 1] * into[1] + sh[k, 2] * into[2]
+        weight = sh[i, k, 0] * red + sh[i, k, 1] * green + sh[i, k, 2] * blue
         gx += weight * slopes[k, 0]
         gy += weight * slopes[k, 1]
         gz += weight * slopes[k, 2]
     along = gx * x + gy * y + gz * z  # a longer arrow shows the same colour
-    scale = direction[3]
     return (gx - along * x) * scale, (gy - along * y) * scale, (gz - along * z) * scale

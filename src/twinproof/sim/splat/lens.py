@@ -66,30 +66,29 @@ def reach(lens):
 
 
 @njit(**EXACT)
-def add_bend_slopes(x, y, held_x, held_y, seen, slopes, lens, grad):
-    """Adds what flows back into the coefficients of distortion, and gives what flows into held_x, held_y by the slopes.
+def add_bend_slopes(x, y, held_x, held_y, into, lens, wanted, grad, block):
+    """Gives what flows into held_x, held_y by the slopes; where `wanted`, adds what flows into the coefficients.
 
-    `seen` (2) is what flows into x', y' at (x, y); `slopes` (4) what flows into xx, xy, yx, yy at (held_x, held_y).
+    `into` is what flows into x', y' at (x, y), and into xx, xy, yx, yy at (held_x, held_y).
     """
-    into = np.empty(2)
-    for axis in range(2):
-        dx, dy = (STEP, 0.0) if axis == 0 else (0.0, STEP)
-        ahead, behind = bend(held_x + dx, held_y + dy, lens), bend(held_x - dx, held_y - dy, lens)
-        total = 0.0
-        for k in range(4):
-            total += slopes[k] * (ahead[2 + k] - behind[2 + k])
-        into[axis] = total / (2 * STEP)
-    other = lens.copy()
-    for k in range(4, 16):
-        other[k] = lens[k] + STEP
-        ahead, ahead_held = bend(x, y, other), bend(held_x, held_y, other)
-        other[k] = lens[k] - STEP
-        behind, behind_held = bend(x, y, other), bend(held_x, held_y, other)
-        other[k] = lens[k]
-        total = 0.0
-        for i in range(2):
-            total += seen[i] * (ahead[i] - behind[i])
-        for i in range(4):
-            total += slopes[i] * (ahead_held[2 + i] - behind_held[2 + i])
-        grad[k] += total / (2 * STEP)
-    return into[0], into[1]
+    by_x, by_y = 0.0, 0.0
+    right, left = bend(held_x + STEP, held_y, lens), bend(held_x - STEP, held_y, lens)
+    low, high = bend(held_x, held_y + STEP, lens), bend(held_x, held_y - STEP, lens)
+    for k in range(2, 6):
+        by_x += into[k] * (right[k] - left[k])
+        by_y += into[k] * (low[k] - high[k])
+    if wanted:
+        other = lens.copy()
+        for k in range(4, 16):
+            other[k] = lens[k] + STEP
+            ahead, ahead_held = bend(x, y, other), bend(held_x, held_y, other)
+            other[k] = lens[k] - STEP
+            behind, behind_held = bend(x, y, other), bend(held_x, held_y, other)
+            other[k] = lens[k]
+            total = 0.0
+            for i in range(2):
+                total += into[i] * (ahead[i] - behind[i])
+            for i in range(2, 6):
+                total += into[i] * (ahead_held[i] - behind_held[i])
+            grad[block, k] += total / (2 * STEP)
+    return by_x / (2 * STEP), by_y / (2 * STEP)

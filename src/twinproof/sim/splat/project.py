@@ -46,7 +46,7 @@ class Eye(NamedTuple):
     lens: np.ndarray  # (18,) float64, see lens.py
     near: float  # m; nothing nearer is drawn
     bands: int  # coefficients of the harmonics that count: 1, 4, 9 or 16
-    by_lens: bool = False  # whether slopes by the distortion are wanted where it is zero
+    by_lens: bool = False  # whether slopes by the distortion's coefficients are wanted: they cost as much again
 
 
 class Drawn(NamedTuple):
@@ -63,42 +63,78 @@ class Drawn(NamedTuple):
 
 
 @njit(**EXACT)
-def turned(q, R):
-    """Writes the rotation matrix of a quaternion of any length; gives one over its length."""
-    scale = 1.0 / math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
-    w, x, y, z = q[0] * scale, q[1] * scale, q[2] * scale, q[3] * scale
-    R[0, 0], R[0, 1], R[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)
-    R[1, 0], R[1, 1], R[1, 2] = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)
-    R[2, 0], R[2, 1], R[2, 2] = 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
-    return scale
+def turned(q0, q1, q2, q3):
+    """The rotation matrix (nine numbers, row by row) of a quaternion of any length.
+
+    Here and below small matrices are tuples: numba keeps them in registers, while it counts references of every array.
+    """
+    scale = 1.0 / math.sqrt(q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
+    w, x, y, z = q0 * scale, q1 * scale, q2 * scale, q3 * scale
+    return (
+        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
+        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+    )  # fmt: skip
 
 
 @njit(**EXACT)
-def moved(V, m):
-    """A point of a group in the camera's frame."""
+def product(L, R):
+    """L R of two 3 × 3 matrices, or of a 2 × 3 and a 3 × 3 where the last row of L is left out by the caller."""
     return (
-        V[0, 0] * m[0] + V[0, 1] * m[1] + V[0, 2] * m[2] + V[0, 3],
-        V[1, 0] * m[0] + V[1, 1] * m[1] + V[1, 2] * m[2] + V[1, 3],
-        V[2, 0] * m[0] + V[2, 1] * m[1] + V[2, 2] * m[2] + V[2, 3],
+        L[0] * R[0] + L[1] * R[3] + L[2] * R[6],
+        L[0] * R[1] + L[1] * R[4] + L[2] * R[7],
+        L[0] * R[2] + L[1] * R[5] + L[2] * R[8],
+        L[3] * R[0] + L[4] * R[3] + L[5] * R[6],
+        L[3] * R[1] + L[4] * R[4] + L[5] * R[7],
+        L[3] * R[2] + L[4] * R[5] + L[5] * R[8],
+        L[6] * R[0] + L[7] * R[3] + L[8] * R[6],
+        L[6] * R[1] + L[7] * R[4] + L[8] * R[7],
+        L[6] * R[2] + L[7] * R[5] + L[8] * R[8],
     )
 
 
 @njit(**EXACT)
-def axes(V, q, log_scales, R, W, S):
-    """Writes the axes of a splat in the camera's frame (W, as columns) and its scales (S)."""
-    turned(q, R)
-    for i in range(3):
-        S[i] = math.exp(log_scales[i])
-        for j in range(3):
-            W[i, j] = V[i, 0] * R[0, j] + V[i, 1] * R[1, j] + V[i, 2] * R[2, j]
+def turn_of(V, g):
+    """The rotation of a group's matrix."""
+    return (
+        V[g, 0, 0], V[g, 0, 1], V[g, 0, 2], V[g, 1, 0], V[g, 1, 1], V[g, 1, 2], V[g, 2, 0], V[g, 2, 1], V[g, 2, 2]
+    )  # fmt: skip
 
 
 @njit(**EXACT)
-def direction(V, p):
+def moved(V, g, means, i):
+    """Splat i's centre in the camera's frame, g being its group."""
+    x, y, z = np.float64(means[i, 0]), np.float64(means[i, 1]), np.float64(means[i, 2])
+    return (
+        V[g, 0, 0] * x + V[g, 0, 1] * y + V[g, 0, 2] * z + V[g, 0, 3],
+        V[g, 1, 0] * x + V[g, 1, 1] * y + V[g, 1, 2] * z + V[g, 1, 3],
+        V[g, 2, 0] * x + V[g, 2, 1] * y + V[g, 2, 2] * z + V[g, 2, 3],
+    )
+
+
+@njit(**EXACT)
+def axes(turn, quats, i):
+    """A splat's own rotation, and its axes in the camera's frame (the columns of a 3 × 3 matrix)."""
+    R = turned(np.float64(quats[i, 0]), np.float64(quats[i, 1]), np.float64(quats[i, 2]), np.float64(quats[i, 3]))
+    return R, product(turn, R)
+
+
+@njit(**EXACT)
+def sizes(log_scales, i):
+    """A splat's three scales."""
+    return (
+        math.exp(np.float64(log_scales[i, 0])),
+        math.exp(np.float64(log_scales[i, 1])),
+        math.exp(np.float64(log_scales[i, 2])),
+    )
+
+
+@njit(**EXACT)
+def direction(turn, p):
     """The unit vector from the camera to p (camera frame) in the group's frame, and one over the distance."""
-    x = V[0, 0] * p[0] + V[1, 0] * p[1] + V[2, 0] * p[2]
-    y = V[0, 1] * p[0] + V[1, 1] * p[1] + V[2, 1] * p[2]
-    z = V[0, 2] * p[0] + V[1, 2] * p[1] + V[2, 2] * p[2]
+    x = turn[0] * p[0] + turn[3] * p[1] + turn[6] * p[2]
+    y = turn[1] * p[0] + turn[4] * p[1] + turn[7] * p[2]
+    z = turn[2] * p[0] + turn[5] * p[1] + turn[8] * p[2]
     scale = 1.0 / math.sqrt(x * x + y * y + z * z)
     return x * scale, y * scale, z * scale, scale
 
@@ -110,99 +146,131 @@ def opacity_of(logit):
 
 
 @njit(**EXACT)
-def slopes_at(a, b, z, lens, limits, bent, J):
-    """Writes the 2 × 3 slopes of the projection at (a z, b z, z), a and b held inside the limits."""
-    ac, bc = min(max(a, limits[0]), limits[1]), min(max(b, limits[2]), limits[3])
+def slopes_at(a, b, z, lens, bent):
+    """The 2 × 3 slopes of the projection at (a z, b z, z), as two rows."""
     xx, xy, yx, yy = 1.0, 0.0, 0.0, 1.0
     if bent:
-        _, _, xx, xy, yx, yy = bend(ac, bc, lens)
-    J[0, 0], J[0, 1] = lens[0] * xx / z, lens[0] * xy / z
-    J[1, 0], J[1, 1] = lens[1] * yx / z, lens[1] * yy / z
-    J[0, 2], J[1, 2] = -(J[0, 0] * ac + J[0, 1] * bc), -(J[1, 0] * ac + J[1, 1] * bc)
-    return ac, bc
+        _, _, xx, xy, yx, yy = bend(a, b, lens)
+    j00, j01, j10, j11 = lens[0] * xx / z, lens[0] * xy / z, lens[1] * yx / z, lens[1] * yy / z
+    return j00, j01, -(j00 * a + j01 * b), j10, j11, -(j10 * a + j11 * b)
 
 
 @njit(**EXACT)
-def spread(J, W, S, JM):
-    """Writes J times the scaled axes; gives the ellipse's three covariances with the blur, and their determinant."""
-    for i in range(2):
-        for k in range(3):
-            JM[i, k] = (J[i, 0] * W[0, k] + J[i, 1] * W[1, k] + J[i, 2] * W[2, k]) * S[k]
-    xx = JM[0, 0] * JM[0, 0] + JM[0, 1] * JM[0, 1] + JM[0, 2] * JM[0, 2] + BLUR
-    xy = JM[0, 0] * JM[1, 0] + JM[0, 1] * JM[1, 1] + JM[0, 2] * JM[1, 2]
-    yy = JM[1, 0] * JM[1, 0] + JM[1, 1] * JM[1, 1] + JM[1, 2] * JM[1, 2] + BLUR
-    area = 0.0  # xx yy - xy² by squares: nothing cancels, however long the needle
-    for k in range(3):
-        j = (k + 1) % 3
-        area += (JM[0, k] * JM[1, j] - JM[0, j] * JM[1, k]) ** 2
-    return xx, xy, yy, area + BLUR * (xx + yy) - BLUR * BLUR
+def scaled(J, W, S):
+    """J (2 × 3) times the scaled axes, as two rows: how the pixel moves along each axis of the splat."""
+    return (
+        (J[0] * W[0] + J[1] * W[3] + J[2] * W[6]) * S[0],
+        (J[0] * W[1] + J[1] * W[4] + J[2] * W[7]) * S[1],
+        (J[0] * W[2] + J[1] * W[5] + J[2] * W[8]) * S[2],
+        (J[3] * W[0] + J[4] * W[3] + J[5] * W[6]) * S[0],
+        (J[3] * W[1] + J[4] * W[4] + J[5] * W[7]) * S[1],
+        (J[3] * W[2] + J[4] * W[5] + J[5] * W[8]) * S[2],
+    )
+
+
+@njit(**EXACT)
+def covariance(M):
+    """The ellipse's three covariances with the blur, and their determinant."""
+    xx = M[0] * M[0] + M[1] * M[1] + M[2] * M[2] + BLUR
+    xy = M[0] * M[3] + M[1] * M[4] + M[2] * M[5]
+    yy = M[3] * M[3] + M[4] * M[4] + M[5] * M[5] + BLUR
+    # xx yy - xy² by squares: nothing cancels, however long the needle
+    c0, c1, c2 = M[1] * M[5] - M[2] * M[4], M[2] * M[3] - M[0] * M[5], M[0] * M[4] - M[1] * M[3]
+    return xx, xy, yy, c0 * c0 + c1 * c1 + c2 * c2 + BLUR * (xx + yy) - BLUR * BLUR
+
+
+@njit(**EXACT)
+def normal_of(W, k, p):
+    """Axis k towards the camera, and whether it had to be turned round (-1) for that."""
+    x, y, z = (W[0], W[3], W[6]) if k == 0 else ((W[1], W[4], W[7]) if k == 1 else (W[2], W[5], W[8]))
+    sign = -1.0 if x * p[0] + y * p[1] + z * p[2] > 0 else 1.0
+    return sign * x, sign * y, sign * z, sign
 
 
 @njit(**EXACT)
 def shortest(S):
     """The axis that stands for the normal of a volume."""
-    k = 0
-    for i in range(1, 3):
-        if S[i] < S[k]:
-            k = i
-    return k
+    return 0 if S[0] <= S[1] and S[0] <= S[2] else (1 if S[1] <= S[2] else 2)
 
 
 @njit(**EXACT)
-def far_off(px, py, J, log_scales, lens):
-    """Whether even a ball of the longest scale, wholly opaque, would miss the picture: a cheap first look."""
-    size = math.exp(2 * max(log_scales[0], log_scales[1], log_scales[2]))
-    half_x = math.sqrt(WIDEST * ((J[0, 0] ** 2 + J[0, 1] ** 2 + J[0, 2] ** 2) * size + BLUR))
-    half_y = math.sqrt(WIDEST * ((J[1, 0] ** 2 + J[1, 1] ** 2 + J[1, 2] ** 2) * size + BLUR))
+def misses(px, py, half_x, half_y, lens):
+    """Whether a contour of that size lies outside the picture."""
     return px + half_x < 0 or px - half_x > lens[16] - 1 or py + half_y < 0 or py - half_y > lens[17] - 1
+
+
+@njit(**EXACT)
+def far_off(px, py, J, log_scales, i, lens):
+    """Whether even a ball of the longest scale, wholly opaque, would miss the picture: a cheap first look."""
+    size = math.exp(2 * np.float64(max(log_scales[i, 0], log_scales[i, 1], log_scales[i, 2])))
+    half_x = math.sqrt(WIDEST * ((J[0] * J[0] + J[1] * J[1] + J[2] * J[2]) * size + BLUR))
+    half_y = math.sqrt(WIDEST * ((J[3] * J[3] + J[4] * J[4] + J[5] * J[5]) * size + BLUR))
+    return misses(px, py, half_x, half_y, lens)
+
+
+@njit(**EXACT)
+def seen_at(a, b, lens, bent):
+    """The pixel of the ray (a, b, 1)."""
+    if bent:
+        a, b, _, _, _, _ = bend(a, b, lens)
+    return lens[0] * a + lens[2], lens[1] * b + lens[3]
+
+
+@njit(**EXACT)
+def show(row, n, depth, opacity, edge, half, normal):
+    """Writes what volumes and surfels have in common into row n."""
+    row[n, DEPTH], row[n, OPACITY], row[n, EDGE] = depth, opacity, edge
+    row[n, HALF_X], row[n, HALF_Y] = half
+    row[n, NORMAL_X], row[n, NORMAL_Y], row[n, NORMAL_Z] = normal[0], normal[1], normal[2]
+
+
+@njit(**EXACT)
+def paint(row, n, sh, i, bands, arrow, work):
+    """Writes the colour of splat i, seen along the arrow, into row n."""
+    basis(arrow[0], arrow[1], arrow[2], bands, work)
+    for c in range(3):
+        row[n, RED + c] = max(colour(sh, i, c, bands, work), 0.0)
 
 
 @njit(**EXACT)
 def project(cloud, eye, drawn, lo, hi):
     """Draws splats lo to hi; gives how many can be seen (written from place lo on)."""
-    lens, bands = eye.lens, eye.bands
-    limits, bent = reach(lens), is_bent(lens)
-    R, W, S, J, JM = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((2, 3)), np.empty((2, 3))
-    work, rgb, as_float = np.empty(16), np.empty(3), np.empty(1, np.float32)
+    Vs, lens, near, bands, _ = eye
+    means, quats, log_scales, logits, sh, group = cloud
+    which, key, xys, row = drawn
+    (low_x, high_x, low_y, high_y), bent = reach(lens), is_bent(lens)
+    work, as_float = np.empty(16), np.empty(1, np.float32)
     bits = as_float.view(np.uint32)
     n = lo
     for i in range(lo, hi):
-        V = eye.V[cloud.group[i]]
-        x, y, z = moved(V, cloud.means[i])
-        if not z > eye.near:
+        g = group[i]
+        p = moved(Vs, g, means, i)
+        if not p[2] > near:
             continue
-        a, b = x / z, y / z
-        if bent and (a < limits[0] or a > limits[1] or b < limits[2] or b > limits[3]):
+        a, b = p[0] / p[2], p[1] / p[2]
+        held_a, held_b = min(max(a, low_x), high_x), min(max(b, low_y), high_y)
+        if bent and (a != held_a or b != held_b):
             continue
-        slopes_at(a, b, z, lens, limits, bent, J)
-        seen_x, seen_y = a, b
-        if bent:
-            seen_x, seen_y, _, _, _, _ = bend(a, b, lens)
-        px, py = lens[0] * seen_x + lens[2], lens[1] * seen_y + lens[3]
-        if far_off(px, py, J, cloud.log_scales[i], lens):
+        J = slopes_at(held_a, held_b, p[2], lens, bent)
+        px, py = seen_at(a, b, lens, bent)
+        if far_off(px, py, J, log_scales, i, lens):
             continue
-        opacity = opacity_of(cloud.logits[i])
+        opacity = opacity_of(np.float64(logits[i]))
         if not opacity > FLOOR:
             continue
         edge = 2.0 * math.log(opacity / FLOOR)
-        axes(V, cloud.quats[i], cloud.log_scales[i], R, W, S)
-        xx, xy, yy, det = spread(J, W, S, JM)
+        turn = turn_of(Vs, g)
+        _, W = axes(turn, quats, i)
+        S = sizes(log_scales, i)
+        xx, xy, yy, det = covariance(scaled(J, W, S))
         half_x, half_y = math.sqrt(edge * xx), math.sqrt(edge * yy)
-        outside = px + half_x < 0 or px - half_x > lens[16] - 1 or py + half_y < 0 or py - half_y > lens[17] - 1
-        if outside or not 0.0 < det < np.inf:
+        if misses(px, py, half_x, half_y, lens) or not 0.0 < det < np.inf:
             continue
-        row = drawn.row[n]
-        row[A], row[B], row[C] = math.sqrt(yy / det), -xy / math.sqrt(yy * det), 1.0 / math.sqrt(yy)
-        row[OPACITY], row[DEPTH], row[EDGE], row[LEAN] = opacity, z, edge, xy / xx * half_x
-        row[HALF_X], row[HALF_Y] = half_x, half_y
-        dx, dy, dz, _ = direction(V, (x, y, z))
-        basis(dx, dy, dz, bands, work)
-        colour(cloud.sh[i], bands, work, rgb)
-        row[RED], row[GREEN], row[BLUE] = rgb[0], rgb[1], rgb[2]
-        k = shortest(S)
-        sign = -1.0 if W[0, k] * x + W[1, k] * y + W[2, k] * z > 0 else 1.0
-        row[NORMAL_X], row[NORMAL_Y], row[NORMAL_Z] = sign * W[0, k], sign * W[1, k], sign * W[2, k]
-        as_float[0] = z
-        drawn.xy[n, 0], drawn.xy[n, 1], drawn.which[n], drawn.key[n] = px, py, i, bits[0]
+        row[n, A], row[n, B], row[n, C] = math.sqrt(yy / det), -xy / math.sqrt(yy * det), 1.0 / math.sqrt(yy)
+        row[n, LEAN] = xy / xx * half_x
+        show(row, n, p[2], opacity, edge, (half_x, half_y), normal_of(W, shortest(S), p))
+        paint(row, n, sh, i, bands, direction(turn, p), work)
+        as_float[0] = p[2]
+        xys[n, 0], xys[n, 1], which[n], key[n] = px, py, i, bits[0]
         n += 1
     return n - lo

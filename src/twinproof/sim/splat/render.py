@@ -136,9 +136,11 @@ def _on_cpu(
 ) -> list[SplatImage]:
     from twinproof.sim.splat import engine
     from twinproof.sim.splat.lens import packed
-    from twinproof.sim.splat.project import Cloud, Eye
+    from twinproof.sim.splat.project import Eye
 
-    cloud = Cloud(splats.means, splats.quats_wxyz, splats.log_scales, splats.logit_opacities, splats.sh, splats.group)
+    cloud = engine.cloud_of(
+        splats.means, splats.quats_wxyz, splats.log_scales, splats.logit_opacities, splats.sh, splats.group
+    )
     eyes = []
     for camera, poses in zip(cameras, placed, strict=True):
         V = np.ascontiguousarray((np.linalg.inv(camera.T_world_camera) @ poses)[:, :3])

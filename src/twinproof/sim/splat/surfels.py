@@ -17,27 +17,23 @@ import math
 import numpy as np
 from numba import njit
 
-from twinproof.sim.splat.harmonics import basis, colour
-from twinproof.sim.splat.lens import EXACT, bend, is_bent, reach
+from twinproof.sim.splat.lens import EXACT, is_bent, reach
 from twinproof.sim.splat.project import (
-    BLUE,
-    DEPTH,
-    EDGE,
     FLOOR,
-    GREEN,
-    HALF_X,
-    HALF_Y,
-    NORMAL_X,
-    NORMAL_Y,
-    NORMAL_Z,
-    OPACITY,
-    RED,
     A,
     axes,
     direction,
+    misses,
     moved,
+    normal_of,
     opacity_of,
+    paint,
+    scaled,
+    seen_at,
+    show,
+    sizes,
     slopes_at,
+    turn_of,
 )
 
 COLUMNS = 16  # a row is as a volume's, with A = 0: its bounds are a box
@@ -47,83 +43,65 @@ FAR_OFF = 1e15
 
 
 @njit(**EXACT)
-def homography(JM, W, S, z, h, G, e):
-    """Writes G, e and h0 … h5; gives whether the disc is more than a line."""
-    for k in range(2):
-        G[0, k], G[1, k], e[k] = JM[0, k], JM[1, k], W[2, k] * S[k] / z
-    det = G[0, 0] * G[1, 1] - G[0, 1] * G[1, 0]
-    size = G[0, 0] ** 2 + G[0, 1] ** 2 + G[1, 0] ** 2 + G[1, 1] ** 2
+def homography(M, W, S, z):
+    """Whether the disc is more than a line, h0 … h5, and e; M holds G in its first two columns."""
+    e0, e1 = W[6] * S[0] / z, W[7] * S[1] / z
+    det = M[0] * M[4] - M[1] * M[3]
+    size = M[0] * M[0] + M[1] * M[1] + M[3] * M[3] + M[4] * M[4]
     if not abs(det) > ON_EDGE * size:
-        h[0], h[1], h[2], h[3], h[4], h[5] = FAR_OFF, 0.0, 0.0, FAR_OFF, 0.0, 0.0
-        return False
-    h[0], h[1], h[2], h[3] = G[1, 1] / det, -G[0, 1] / det, -G[1, 0] / det, G[0, 0] / det
-    h[4], h[5] = -(e[0] * h[0] + e[1] * h[2]), -(e[0] * h[1] + e[1] * h[3])
-    return True
+        return False, (FAR_OFF, 0.0, 0.0, FAR_OFF, 0.0, 0.0), (e0, e1)
+    h0, h1, h2, h3 = M[4] / det, -M[1] / det, -M[3] / det, M[0] / det
+    return True, (h0, h1, h2, h3, -(e0 * h0 + e1 * h2), -(e0 * h1 + e1 * h3)), (e0, e1)
 
 
 @njit(**EXACT)
-def box(G, e, edge, r):
-    """How far the contour s² + t² = edge reaches from the centre along axis r of the picture; at least a dot."""
+def box(along_s, along_t, e, edge):
+    """How far the contour s² + t² = edge reaches from the centre along an axis of the picture; at least a dot.
+
+    along_s and along_t are the slopes of that axis's pixel by s and t.
+    """
     d = edge * (e[0] * e[0] + e[1] * e[1]) - 1.0
     if d > -1e-6:  # the disc reaches behind the camera
         return 1e9
-    centre = edge * (G[r, 0] * e[0] + G[r, 1] * e[1]) / d
-    half = math.sqrt(max(centre * centre - edge * (G[r, 0] ** 2 + G[r, 1] ** 2) / d, 0.0))
+    centre = edge * (along_s * e[0] + along_t * e[1]) / d
+    half = math.sqrt(max(centre * centre - edge * (along_s * along_s + along_t * along_t) / d, 0.0))
     return max(abs(centre) + half, math.sqrt(edge / 2))
-
-
-@njit(**EXACT)
-def flat_spread(J, W, S, JM):
-    """Writes the slopes of the pixel by the disc's own two coordinates."""
-    for i in range(2):
-        for k in range(2):
-            JM[i, k] = (J[i, 0] * W[0, k] + J[i, 1] * W[1, k] + J[i, 2] * W[2, k]) * S[k]
 
 
 @njit(**EXACT)
 def project(cloud, eye, drawn, lo, hi):
     """Draws surfels lo to hi; gives how many can be seen (written from place lo on)."""
-    lens, bands = eye.lens, eye.bands
-    limits, bent = reach(lens), is_bent(lens)
-    free = (-np.inf, np.inf, -np.inf, np.inf)
-    R, W, S, J, JM = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((2, 3)), np.empty((2, 2))
-    G, e, h = np.empty((2, 2)), np.empty(2), np.empty(6)
-    work, rgb, as_float = np.empty(16), np.empty(3), np.empty(1, np.float32)
+    Vs, lens, near, bands, _ = eye
+    means, quats, log_scales, logits, sh, group = cloud
+    which, key, xys, row = drawn
+    (low_x, high_x, low_y, high_y), bent = reach(lens), is_bent(lens)
+    work, as_float = np.empty(16), np.empty(1, np.float32)
     bits = as_float.view(np.uint32)
     n = lo
     for i in range(lo, hi):
-        V = eye.V[cloud.group[i]]
-        x, y, z = moved(V, cloud.means[i])
-        opacity = opacity_of(cloud.logits[i])
-        if not z > eye.near or not opacity > FLOOR:
+        g = group[i]
+        p = moved(Vs, g, means, i)
+        opacity = opacity_of(np.float64(logits[i]))
+        if not p[2] > near or not opacity > FLOOR:
             continue
-        a, b = x / z, y / z
-        if bent and (a < limits[0] or a > limits[1] or b < limits[2] or b > limits[3]):
+        a, b = p[0] / p[2], p[1] / p[2]
+        if bent and (a < low_x or a > high_x or b < low_y or b > high_y):
             continue
         edge = 2.0 * math.log(opacity / FLOOR)
-        axes(V, cloud.quats[i], cloud.log_scales[i], R, W, S)
-        slopes_at(a, b, z, lens, free, bent, J)
-        flat_spread(J, W, S, JM)
-        seen_x, seen_y = a, b
-        if bent:
-            seen_x, seen_y, _, _, _, _ = bend(a, b, lens)
-        px, py = lens[0] * seen_x + lens[2], lens[1] * seen_y + lens[3]
-        homography(JM, W, S, z, h, G, e)
-        half_x, half_y = box(G, e, edge, 0), box(G, e, edge, 1)
-        if px + half_x < 0 or px - half_x > lens[16] - 1 or py + half_y < 0 or py - half_y > lens[17] - 1:
+        turn = turn_of(Vs, g)
+        _, W = axes(turn, quats, i)
+        S = sizes(log_scales, i)
+        M = scaled(slopes_at(a, b, p[2], lens, bent), W, S)
+        px, py = seen_at(a, b, lens, bent)
+        _, h, e = homography(M, W, S, p[2])
+        half_x, half_y = box(M[0], M[1], e, edge), box(M[3], M[4], e, edge)
+        if misses(px, py, half_x, half_y, lens):
             continue
-        row = drawn.row[n]
-        row[A], row[OPACITY], row[DEPTH], row[EDGE] = 0.0, opacity, z, edge
-        row[HALF_X], row[HALF_Y] = half_x, half_y
-        for k in range(6):
-            drawn.xy[n, 2 + k] = h[k]
-        dx, dy, dz, _ = direction(V, (x, y, z))
-        basis(dx, dy, dz, bands, work)
-        colour(cloud.sh[i], bands, work, rgb)
-        row[RED], row[GREEN], row[BLUE] = rgb[0], rgb[1], rgb[2]
-        sign = -1.0 if W[0, 2] * x + W[1, 2] * y + W[2, 2] * z > 0 else 1.0
-        row[NORMAL_X], row[NORMAL_Y], row[NORMAL_Z] = sign * W[0, 2], sign * W[1, 2], sign * W[2, 2]
-        as_float[0] = z
-        drawn.xy[n, 0], drawn.xy[n, 1], drawn.which[n], drawn.key[n] = px, py, i, bits[0]
+        row[n, A] = 0.0
+        show(row, n, p[2], opacity, edge, (half_x, half_y), normal_of(W, 2, p))
+        paint(row, n, sh, i, bands, direction(turn, p), work)
+        as_float[0] = p[2]
+        xys[n, 0], xys[n, 1], which[n], key[n] = px, py, i, bits[0]
+        xys[n, 2], xys[n, 3], xys[n, 4], xys[n, 5], xys[n, 6], xys[n, 7] = h
         n += 1
     return n - lo

@@ -6,88 +6,95 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from twinproof.sim.splat import blend as g
+from twinproof.sim.splat import blend as c
 from twinproof.sim.splat import discs as d
-from twinproof.sim.splat.lens import EXACT, add_bend_slopes, is_bent
-from twinproof.sim.splat.project import CAP, axes, moved, opacity_of, slopes_at
-from twinproof.sim.splat.project_back import axes_back, centre_back, colour_and_place_back, slopes_back, summed
-from twinproof.sim.splat.surfels import flat_spread, homography
+from twinproof.sim.splat.harmonics import colour_back
+from twinproof.sim.splat.lens import EXACT, is_bent
+from twinproof.sim.splat.project import (
+    CAP,
+    axes,
+    direction,
+    moved,
+    normal_of,
+    opacity_of,
+    product,
+    scaled,
+    sizes,
+    slopes_at,
+    turn_of,
+)
+from twinproof.sim.splat.project_back import (
+    along_axis,
+    camera_back,
+    matrix_back,
+    place_back,
+    plus,
+    scaled_back,
+    summed,
+    transposed,
+    turned_back,
+)
+from twinproof.sim.splat.surfels import homography
 
 
 @njit(**EXACT)
-def homography_back(grad, h, e, GG, ge):
-    """Writes slopes by G (2 × 2) and e (2) from those by h0 … h5, through the inverse of G."""
-    i00, i01 = grad[d.G_H0] - e[0] * grad[d.G_H4], grad[d.G_H1] - e[0] * grad[d.G_H5]  # by the inverse
-    i10, i11 = grad[d.G_H2] - e[1] * grad[d.G_H4], grad[d.G_H3] - e[1] * grad[d.G_H5]
-    ge[0] = -(h[0] * grad[d.G_H4] + h[1] * grad[d.G_H5])
-    ge[1] = -(h[2] * grad[d.G_H4] + h[3] * grad[d.G_H5])
+def homography_back(grad, h, e):
+    """Slopes by G (in the places of J times the scaled axes) and by e, from those by h0 … h5."""
+    g4, g5 = grad[d.G_H4], grad[d.G_H5]
+    i00, i01 = grad[d.G_H0] - e[0] * g4, grad[d.G_H1] - e[0] * g5  # by the inverse of G
+    i10, i11 = grad[d.G_H2] - e[1] * g4, grad[d.G_H3] - e[1] * g5
     # -(G⁻¹)ᵀ (slopes by G⁻¹) (G⁻¹)ᵀ
     m00, m01 = h[0] * i00 + h[2] * i10, h[0] * i01 + h[2] * i11
     m10, m11 = h[1] * i00 + h[3] * i10, h[1] * i01 + h[3] * i11
-    GG[0, 0], GG[0, 1] = -(m00 * h[0] + m01 * h[1]), -(m00 * h[2] + m01 * h[3])
-    GG[1, 0], GG[1, 1] = -(m10 * h[0] + m11 * h[1]), -(m10 * h[2] + m11 * h[3])
+    by_G = (
+        -(m00 * h[0] + m01 * h[1]), -(m00 * h[2] + m01 * h[3]), 0.0,
+        -(m10 * h[0] + m11 * h[1]), -(m10 * h[2] + m11 * h[3]), 0.0,
+    )  # fmt: skip
+    return by_G, -(h[0] * g4 + h[1] * g5), -(h[2] * g4 + h[3] * g5)
 
 
 @njit(**EXACT)
 def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
     """Adds the slopes of the visible surfels lo to hi (sorted places) to `out`."""
-    lens, bands = eye.lens, eye.bands
-    bent, free = is_bent(lens) or eye.by_lens, (-np.inf, np.inf, -np.inf, np.inf)
-    R, W, S, J, JM = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((2, 3)), np.empty((2, 2))
-    work, slopes, rgb, gp, into = np.empty(16), np.empty((16, 3)), np.empty(3), np.empty(3), np.empty(2)
-    GR, grad, GW, GJ, GG = (
-        np.empty((3, 3)),
-        np.empty(d.GRADS_MORE),
-        np.empty((3, 3)),
-        np.empty((2, 3)),
-        np.empty((2, 2)),
-    )
-    G, e, h, ge = np.empty((2, 2)), np.empty(2), np.empty(6), np.empty(2)
-    seen, bends = np.empty(2), np.empty(4)
-    first, slot, index, group = lists.first, lists.slot, drawn.which, cloud.group
-    means, quats, log_scales, logits, sh = cloud.means, cloud.quats, cloud.log_scales, cloud.logits, cloud.sh
-    out_means, out_quats, out_scales, out_logits = out.means, out.quats, out.log_scales, out.logits
-    out_sh, out_xy = out.sh, out.xy
-    Vs, GVs, GL = eye.V, out.V[block], out.lens[block]
+    Vs, lens, _, bands, by_lens = eye
+    means, quats, log_scales, logits, sh, group = cloud
+    out_means, out_quats, out_scales, out_logits, out_sh, out_xy, GV, GL = out
+    first, slot, which = lists.first, lists.slot, drawn.which
+    bent = is_bent(lens) or by_lens
+    work, slopes, grad, room = np.empty(16), np.empty((16, 3)), np.empty(d.GRADS_MORE), np.empty(6)
     for j in range(lo, hi):
         summed(first, slot, pairs, j, grad)
-        i = index[j]
-        V, GV = Vs[group[i]], GVs[group[i]]
-        x, y, z = moved(V, means[i])
-        a, b = x / z, y / z
-        axes(V, quats[i], log_scales[i], R, W, S)
-        slopes_at(a, b, z, lens, free, bent, J)
-        flat_spread(J, W, S, JM)
-        GW[:], GJ[:], GG[:], ge[:] = 0.0, 0.0, 0.0, 0.0
-        if homography(JM, W, S, z, h, G, e):
-            homography_back(grad, h, e, GG, ge)
-        gz = 0.0
-        for k in range(2):
-            for r in range(3):
-                GW[r, k] = (J[0, r] * GG[0, k] + J[1, r] * GG[1, k]) * S[k]
-                GJ[0, r] += GG[0, k] * W[r, k] * S[k]
-                GJ[1, r] += GG[1, k] * W[r, k] * S[k]
-            GW[2, k] += ge[k] * S[k] / z
-            gz -= ge[k] * e[k] / z
-            out_scales[i, k] += GW[0, k] * W[0, k] + GW[1, k] * W[1, k] + GW[2, k] * W[2, k]
+        i = which[j]
+        g = group[i]
+        p, turn = moved(Vs, g, means, i), turn_of(Vs, g)
+        z = p[2]
+        a, b = p[0] / z, p[1] / z
+        R, W = axes(turn, quats, i)
+        S, J = sizes(log_scales, i), slopes_at(a, b, z, lens, bent)
+        some, h, e = homography(scaled(J, W, S), W, S, z)
+        GM, ge0, ge1 = homography_back(grad, h, e)
+        if not some:
+            GM, ge0, ge1 = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0
+        GW, GJ = scaled_back(GM, J, W, S, i, out_scales)
+        out_scales[i, 0] += ge0 * e[0]
+        out_scales[i, 1] += ge1 * e[1]
+        GW = plus(GW, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ge0 * S[0] / z, ge1 * S[1] / z, 0.0))
+        g_depth = -(ge0 * e[0] + ge1 * e[1]) / z
         if more:
-            sign = -1.0 if W[0, 2] * x + W[1, 2] * y + W[2, 2] * z > 0 else 1.0
-            for r in range(3):
-                GW[r, 2] = sign * grad[g.G_NORMAL + r]
-        axes_back(V, GW, R, GR, quats[i], out_quats[i], GV)
-        ga, gb, more_z = slopes_back(GJ, J, a, b, z, lens, bends, GL)
-        into[0], into[1] = grad[g.G_X], grad[g.G_Y]
-        if bent:
-            seen[0], seen[1] = into[0] * lens[0], into[1] * lens[1]
-            more_a, more_b = add_bend_slopes(a, b, a, b, seen, bends, lens, GL)
-            ga, gb = ga + more_a, gb + more_b
-        from_a, from_b = centre_back(a, b, lens, bent, into, GL)
-        ga, gb = ga + from_a, gb + from_b
-        gz += more_z - (ga * a + gb * b) / z
-        gp[0], gp[1], gp[2] = ga / z, gb / z, gz + (grad[g.G_DEPTH] if more else 0.0)
+            sign = normal_of(W, 2, p)[3]
+            nx, ny, nz = grad[c.G_NORMAL] * sign, grad[c.G_NORMAL + 1] * sign, grad[c.G_NORMAL + 2] * sign
+            GW, g_depth = plus(GW, along_axis(2, nx, ny, nz)), g_depth + grad[c.G_DEPTH]
+        turned_back(quats, product(transposed(turn), GW), i, out_quats)
+        into = grad[c.G_X], grad[c.G_Y]
+        ga, gb, held_ga, held_gb, gz = camera_back(a, b, a, b, z, J, GJ, into, lens, bent, by_lens, GL, block, room)
+        ga, gb = ga + held_ga, gb + held_gb
+        gp = ga / z, gb / z, gz - (ga * a + gb * b) / z + g_depth
         out_xy[i, 0] += into[0]
         out_xy[i, 1] += into[1]
-        opacity = opacity_of(logits[i])
-        out_logits[i] += grad[g.G_OPACITY] * opacity * (1.0 - opacity) if opacity < CAP else 0.0
-        rgb[0], rgb[1], rgb[2] = grad[g.G_RED], grad[g.G_GREEN], grad[g.G_BLUE]
-        colour_and_place_back(sh[i], means[i], V, (x, y, z), bands, rgb, gp, work, slopes, out_sh[i], out_means[i], GV)
+        opacity = opacity_of(np.float64(logits[i]))
+        out_logits[i] += grad[c.G_OPACITY] * opacity * (1.0 - opacity) if opacity < CAP else 0.0
+        rgb = grad[c.G_RED], grad[c.G_GREEN], grad[c.G_BLUE]
+        arrow = colour_back(sh, i, direction(turn, p), bands, work, slopes, rgb, out_sh)
+        mean = np.float64(means[i, 0]), np.float64(means[i, 1]), np.float64(means[i, 2])
+        by_turn, by_shift = place_back(turn, p, gp, arrow, R, GW, mean, out_means, i)
+        matrix_back(GV, block, g, by_turn, by_shift)

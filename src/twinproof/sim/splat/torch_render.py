@@ -13,7 +13,7 @@ from twinproof.nouns.errors import SplatError
 from twinproof.sim.splat import engine
 from twinproof.sim.splat.blend import Flow
 from twinproof.sim.splat.lens import NUMBERS
-from twinproof.sim.splat.project import Cloud, Eye
+from twinproof.sim.splat.project import Eye
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -91,7 +91,7 @@ class _Rasterise(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, means, quats, log_scales, logits, sh, V, lens, group, settings):
         arrays = [_array(x) for x in (means, quats, log_scales, logits, sh)]
-        cloud = Cloud(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], group.numpy().astype(np.int32))
+        cloud = engine.cloud_of(*arrays, group.numpy().astype(np.int32))
         threads = settings.threads or engine.threads_usable()
         by_lens = ctx.needs_input_grad[6]
         eyes = [Eye(v, k, settings.near, sh.shape[1], by_lens) for v, k in zip(_wide(V), _wide(lens), strict=True)]
