@@ -229,6 +229,10 @@ class Identify:
     """Decides everything that is drawn."""
     plots: Path | None = None
     """A new folder for pictures: fits, pairs, prior and posterior, weak directions, spectra, coverage."""
+    actuators: Path | None = None
+    """A new JSON file: the motors' friction as a law of its own (bristles, Stribeck, load), and whether it helps."""
+    residual: Path | None = None
+    """A new folder: a learned correction of joint torques, kept only if it helps on validation."""
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ def asked(folder: Path, **changes: object) -> Asked:
         "starts": 1,
         "seed": 0,
         "plots": None,
+        "actuators": None,
+        "residual": None,
     }
     return Asked(**{**settings, **changes})  # type: ignore[arg-type]
 

@@ -144,11 +144,16 @@ class Windowed:
 
 
 def match(
-    driven: Driven, runs: Sequence[Run], free: Sequence[Free], law: Law, method: Matching | None = None
+    driven: Driven,
+    runs: Sequence[Run],
+    free: Sequence[Free],
+    law: Law,
+    method: Matching | None = None,
+    known: Mapping[str, float] | None = None,
 ) -> Matched:
-    """Finds the free numbers from trajectories alone."""
+    """Finds the free numbers from trajectories alone; parameters that are `known` hold in all runs."""
     method = method or Matching()
-    problem = _Problem(Windowed(driven, runs, method), tuple(free), law)
+    problem = _Problem(Windowed(driven, runs, method), tuple(free), law, dict(known or {}))
     z = problem.start()
     residuals, costs = problem.costs(z[None])
     residual, cost, damping, steps = residuals[0], float(costs[0]), 1e-3, 0
@@ -178,8 +183,8 @@ def match(
 class _Problem:
     """The unknowns, in units of their scales: shared ones, then the own ones run by run."""
 
-    def __init__(self, windows: Windowed, free: tuple[Free, ...], law: Law) -> None:
-        self.windows, self.law, self.rollouts = windows, law, 0
+    def __init__(self, windows: Windowed, free: tuple[Free, ...], law: Law, known: Mapping[str, float]) -> None:
+        self.windows, self.law, self.known, self.rollouts = windows, law, known, 0
         self.shared = [each for each in free if not each.own]
         self.own = [each for each in free if each.own]
         wrong = [each.name for each in self.own if each.name.startswith(LAW)]
@@ -215,7 +220,7 @@ class _Problem:
         for z in zs:
             shared, own = self.values(z)
             mine = {k: v for k, v in shared.items() if not k.startswith(LAW)}
-            thetas.append([Theta({**mine, **own[run.id]}) for run in self.windows.runs])
+            thetas.append([Theta({**self.known, **mine, **own[run.id]}) for run in self.windows.runs])
             laws.append(self.law_of(shared))
         self.rollouts += len(zs) * len(self.windows.first)
         gaps = self.windows.gaps(thetas, laws)

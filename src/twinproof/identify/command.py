@@ -14,10 +14,12 @@ from twinproof.identify.beliefs import Stated
 from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.cloud import CloudNewton
 from twinproof.identify.fit import GaussNewton
-from twinproof.identify.infer import Point, Question, identified, written
+from twinproof.identify.infer import Found, Point, Question, identified, problem_of, written
 from twinproof.identify.method import Method
+from twinproof.identify.problem import Problem
 from twinproof.nouns.errors import ConfigError, StoreError
 from twinproof.nouns.hashing import content_hash
+from twinproof.nouns.parts import Validation
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.progress import Progress, bar
 from twinproof.nouns.randomness import stream
@@ -45,6 +47,8 @@ class Asked:
     starts: int
     seed: int
     plots: Path | None
+    actuators: Path | None
+    residual: Path | None
 
 
 @contextmanager
@@ -56,7 +60,7 @@ def bars() -> Iterator[Progress]:
 
 def run(asked: Asked, progress: Progress) -> Posterior:
     """Fits, saves the posterior, writes the ledger's line, and draws pictures where asked."""
-    for path in (asked.out, asked.plots):
+    for path in (asked.out, asked.plots, asked.actuators, asked.residual):
         if path is not None and path.exists():
             raise StoreError(f"{path} exists. Nothing is overwritten: name another folder, or remove it.")
     twin, split, started = Twin.load(asked.twin), Split.load(asked.split), datetime.now(UTC)
@@ -89,12 +93,28 @@ def run(asked: Asked, progress: Progress) -> Posterior:
     split.log_fit("identify", posterior.hash, posterior.episodes, started, datetime.now(UTC))
     posterior.save(asked.out)
     keep.clear()
+    if asked.actuators is not None or asked.residual is not None:
+        from twinproof.identify.laws import add_laws
+
+        started = datetime.now(UTC)
+        unseen = validation_problem(twin, validation, question, found)
+        made = add_laws(found, unseen, posterior.hash, (asked.actuators, asked.residual), asked.seed, progress)
+        for name, artifact in made.items():
+            split.log_fit(name, artifact, posterior.episodes, started, datetime.now(UTC))
     if asked.plots is not None:
         from twinproof.identify.plots import draw_all
 
         progress(0, "drawing pictures", None)
         draw_all(found, asked.plots, checked)
     return posterior
+
+
+def validation_problem(twin: Twin, validation: Validation, question: Question, found: Found) -> Problem | None:
+    """The same question about validation's episodes, or None where there are none."""
+    episodes = validation.recording.episodes
+    if not episodes:
+        return None
+    return problem_of(Scene.of(twin), episodes, question, dict(twin.start), found.problem.beliefs)
 
 
 def method_of(name: str) -> Method:

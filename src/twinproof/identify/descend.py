@@ -41,11 +41,11 @@ def descend(
     spent, costs = 0, list[float]()
     damping, away = 1e-3, np.inf  # how far from here the slopes were taken, in posterior sd
     enough = method.tolerance if final else 20 * method.tolerance
-    again = False  # whether slopes serve a second time
+    again, fresh = False, False  # whether slopes serve a second time, and whether they are of the point itself
     for step in range(2 * method.max_steps):
         if not again:
             state, rows = _linearised(state, central=False)
-            spent += rows
+            spent, fresh = spent + rows, True
         state = _weighed(state, method)
         costs.append(state.cost)
         progress(step // 2 + 1, f"{what}: cost {state.cost:.6g}", method.max_steps)
@@ -56,13 +56,14 @@ def descend(
         if moved is None:  # the slopes are too old
             again = False
             continue
-        gain, state = state.cost - moved.cost, moved
+        gain, state, fresh = state.cost - moved.cost, moved, False
         near = not again or away < NEARBY
         if gain < enough * abs(state.cost) and (not final or (size < 0.1 and near)):
             break
         # a second step by the same slopes costs a tenth of new slopes, and does most of their work
         again, away = not again, size
-    if final and method.central:
+    wide = all(stage.shooting.touches for stage in state.stages)  # where differences are central all the time
+    if final and method.central and not (fresh and wide):
         state, rows = _linearised(state, central=True)
         spent += rows
     return (_weighed(state, method) if final else state), spent, costs
