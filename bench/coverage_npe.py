@@ -1,7 +1,7 @@
 """NPE for many plants: one bank of 10,000 simulations around the fits of a few plants, one flow, then a draw a plant.
 
-plant's fit ─ H = L Lᵀ ─ z = Lᵀ(θ − fit) / TIMES ─ simulated recording ─ L⁻¹ pull, sizes of gaps ─┐ 10 plants × 1000
-another plant's fit ─────────────────────────────────> L⁻¹ pull, sizes of gaps ─ flow ─ z ─ θ  <──┘ trained once
+plant's fit ─ widened covariance (L Lᵀ)⁻¹ ─ z = Lᵀ(θ − fit) / TIMES ─ simulation ─ Lᵀ step, sizes ─┐ 10 plants × 1000
+another plant's fit ──────────────────────────────────────> Lᵀ step, sizes of gaps ─ flow ─ z ─ θ <─┘ trained once
 
 In these coordinates plants look alike (a Cholesky root has no signs and no order to choose), so that a flow trained on
 some serves others. Simulations are the product's own (`identify.simulate`). Bank plants are never scored.
@@ -21,7 +21,7 @@ from bench.plants import SETUPS, case
 
 from twinproof.identify.fit import Fit
 from twinproof.identify.infer import solve
-from twinproof.identify.laplace import Laplace, covariance_of
+from twinproof.identify.laplace import Laplace, covariance_of, widening
 from twinproof.identify.method import Draws, Method
 from twinproof.identify.npe import drawn, sbi_module, trained
 from twinproof.identify.problem import Problem
@@ -54,17 +54,20 @@ class AmortisedNpe(Method):
 
 
 def region(fitted: Fit) -> tuple[Region, np.ndarray]:
-    """The box of TIMES sd around a fit along the columns of L⁻ᵀ, and L."""
-    root = np.linalg.cholesky(np.linalg.inv(covariance_of(fitted)))
+    """The box of TIMES widened sd around a fit along the columns of L⁻ᵀ, and L."""
+    covariance = covariance_of(fitted)
+    widened = widening(fitted, covariance)
+    root = np.linalg.cholesky(np.linalg.inv(covariance * np.outer(widened, widened)))
     return Region(fitted.problem, fitted.unknowns, TIMES * np.linalg.inv(root).T), root
 
 
 def canonical(simulator: Simulator, root: np.ndarray, unknowns: np.ndarray | None) -> np.ndarray:
-    """Summaries (K, D) of simulations, or of the recording, with pulls as L⁻¹ pull."""
+    """Summaries (K, D) of simulations, or of the recording: the Gauss–Newton step that each asks for, times Lᵀ."""
     found = simulator.observed[None] if unknowns is None else simulator.summaries(unknowns)
     count = len(root)
     pulls = np.linalg.solve(simulator.whitening, found[:, :count].T)
-    return np.column_stack([np.linalg.solve(root, pulls).T, found[:, count:]])
+    steps = covariance_of(simulator.fitted) @ pulls
+    return np.column_stack([(root.T @ steps).T, found[:, count:]])
 
 
 @cache

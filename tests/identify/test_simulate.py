@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.identify.swings import pendulum, tied
-from twinproof.identify.laplace import covariance_of
+from twinproof.identify.laplace import covariance_of, widening
 from twinproof.identify.simulate import Region, Simulator, Training, measured, operator, region, training
 from twinproof.nouns.errors import PosteriorError
 from twinproof.nouns.randomness import stream
@@ -30,7 +30,7 @@ def test_a_stage_that_was_not_linearised_has_no_operator():
 
 def test_summaries_at_the_fit_are_white_and_follow_the_unknowns():
     fitted = pendulum()
-    simulator = Simulator(fitted, stream(0, "simulate"))
+    simulator = Simulator(fitted, stream(0, "simulate"), scatter=False)
     there = simulator.summaries(np.tile(fitted.unknowns, (400, 1)))[:, :2]
     assert there.mean(axis=0) == pytest.approx(np.zeros(2), abs=0.25)
     assert np.cov(there.T) == pytest.approx(np.eye(2), abs=0.3)
@@ -38,6 +38,15 @@ def test_summaries_at_the_fit_are_white_and_follow_the_unknowns():
     moved = simulator.summaries(np.tile(fitted.unknowns + step, (200, 1)))[:, :2].mean(axis=0)
     assert moved == pytest.approx(simulator.whitening @ fitted.information @ step, abs=0.3)
     assert simulator.rollouts >= 600 * fitted.stages[-1].shooting.windows
+
+
+def test_steps_scatter_as_widely_as_stretches_of_the_recording_disagree():
+    fitted = pendulum()
+    simulator, covariance = Simulator(fitted, stream(3, "simulate")), covariance_of(fitted)
+    there = simulator.summaries(np.tile(fitted.unknowns, (600, 1)))[:, :2]
+    steps = np.linalg.solve(simulator.whitening, there.T).T @ covariance
+    wanted = np.sqrt(np.diag(covariance)) * widening(fitted, covariance)
+    assert steps.std(axis=0) == pytest.approx(wanted, rel=0.2)
 
 
 def test_the_recording_s_own_summary_is_like_those_of_the_fit():

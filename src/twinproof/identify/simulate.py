@@ -93,6 +93,7 @@ class Simulator:
     rng: np.random.Generator
     jitters: int = 8
     robust: float = GaussNewton.robust
+    scatter: bool = True  # whether stretches of a recording disagree as they do in the one that was fitted
     rollouts: int = field(default=0, init=False)  # windows simulated so far
 
     @property
@@ -113,6 +114,20 @@ class Simulator:
         found: np.ndarray = (vectors / np.sqrt(np.maximum(values, values[-1] * 1e-14))).T
         return found
 
+    @cached_property
+    def excess(self) -> Float[np.ndarray, "G G"]:
+        """The root of how much more the whitened pulls scatter than noise alone makes them (jitter, model error).
+
+        Late commands and what else the model misses are not simulated. How far stretches of the recording disagree says
+        what they add; without it, networks would be as sure as the inverse Hessian, which is far too sure.
+        """
+        covariance = covariance_of(self.fitted)
+        widened = widening(self.fitted, covariance)
+        values, vectors = np.linalg.eigh(covariance * (np.outer(widened, widened) - 1))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        found: np.ndarray = self.whitening @ np.linalg.solve(covariance, root)
+        return found
+
     @property
     def observed(self) -> Float[np.ndarray, "D"]:
         """The recording's own summary."""
@@ -129,7 +144,10 @@ class Simulator:
         for first in range(0, len(unknowns), AT_ONCE):
             some = unknowns[first : first + AT_ONCE]
             parts = [self._gaps(k, some) for k in range(len(self.fitted.stages))]
-            found.append(self._summary([gap for gap, _ in parts], [seam for _, seam in parts]))
+            told = self._summary([gap for gap, _ in parts], [seam for _, seam in parts])
+            if self.scatter:
+                told[:, : len(self.excess)] += self.rng.normal(size=(len(some), len(self.excess))) @ self.excess.T
+            found.append(told)
             progress(min(first + AT_ONCE, len(unknowns)), "simulations", len(unknowns))
         return np.concatenate(found)
 
