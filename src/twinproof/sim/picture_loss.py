@@ -1,12 +1,14 @@
 """The loss between a drawn picture and its photograph: (1 - s) · L1 + s · (1 - SSIM), with its slope by every pixel.
 
 On the CPU both come out of one pass of numba: what depends on the photograph alone is filtered once and kept, so a step
-filters three maps forward and three back. On a GPU the same is written in torch. Zeros surround the picture, as in 3DGS.
+filters three maps forward and three back. On a GPU the same is written in torch. Zeros surround the picture, as in
+3DGS.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,11 +133,17 @@ def torch_loss(picture, target: Photograph, share: float = 0.2):
     """The same in plain torch, on any device; the reference of the kernel."""
     x = picture.permute(2, 0, 1)
     y, mean_y, spread_y, weight = (torch.as_tensor(each, device=x.device, dtype=x.dtype) for each in target)
-    window = torch.as_tensor(WINDOW, device=x.device, dtype=x.dtype)
-    across, down = window.view(1, 1, 1, -1).expand(9, 1, 1, -1), window.view(1, 1, -1, 1).expand(9, 1, -1, 1)
-    maps = torch.cat([x, x * x, x * y])[None]
-    filtered = torch.nn.functional.conv2d(maps, across, padding=(0, TAPS // 2), groups=9)
-    mean, square, cross = torch.nn.functional.conv2d(filtered, down, padding=(TAPS // 2, 0), groups=9)[0].chunk(3)
+    down, across = (_band(n, str(x.device), x.dtype) for n in x.shape[1:])
+    mean, square, cross = (down @ torch.cat([x, x * x, x * y]) @ across).chunk(3)
     top = (2 * mean * mean_y + C1) * (2 * (cross - mean * mean_y) + C2)
     low = (mean**2 + mean_y**2 + C1) * (square - mean**2 + spread_y + C2)
     return (weight * ((1 - share) * (x - y).abs() + share * (1 - top / low))).mean()
+
+
+@lru_cache(maxsize=8)
+def _band(size: int, device: str, dtype):
+    """The window as a symmetric matrix: on a GPU two products filter faster than a convolution."""
+    band = torch.zeros(size, size, dtype=dtype)
+    for k, weight in enumerate(WINDOW.tolist()):
+        band += torch.diag(torch.full((size - abs(k - TAPS // 2),), weight, dtype=dtype), k - TAPS // 2)
+    return band.to(device)

@@ -33,7 +33,7 @@ class Reference(NamedTuple):
     undecided: torch.Tensor
 
 
-def rotation(quats):
+def rotation(quats: torch.Tensor) -> torch.Tensor:
     """Rotation matrices of quaternions wxyz of any length."""
     import torch
 

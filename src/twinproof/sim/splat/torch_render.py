@@ -66,9 +66,7 @@ def render(
     settings: Settings = PLAIN,
 ) -> Rendered:
     """Pictures on the CPU. Lenses of one batch have one size; gradients reach every tensor that asks for them."""
-    V = T_camera_world[:, None] @ (
-        torch.eye(4, dtype=T_camera_world.dtype)[None] if T_world_group is None else T_world_group
-    )
+    V = placed(scene.group, T_camera_world, T_world_group)
     sizes = {(int(w), int(h)) for w, h in lens[:, 16:].tolist()}
     if lens.shape[1:] != (NUMBERS,) or len(sizes) != 1:
         raise SplatError(f"splats: lenses of one batch have one size; found {sorted(sizes)}. Render them apart.")
@@ -83,6 +81,18 @@ def render(
     return Rendered(
         colour, alpha, depth, median * some, more[..., 1:], torch.where(some, group, torch.full_like(group, -1))
     )
+
+
+def placed(group: Any, T_camera_world: Any, T_world_group: Any) -> Any:
+    """T_camera_group (B, G, 4, 4); without placements every group stays where it is."""
+    groups = int(group.max()) + 1 if len(group) else 1
+    if T_world_group is None:
+        return T_camera_world[:, None].expand(-1, groups, -1, -1)
+    if T_world_group.shape[-3] < groups:
+        raise SplatError(
+            f"splats: {groups} groups but only {T_world_group.shape[-3]} placements. Give T_world_group of every group."
+        )
+    return T_camera_world[:, None] @ T_world_group
 
 
 class _Rasterise(torch.autograd.Function):  # type: ignore[misc]
