@@ -61,6 +61,7 @@ CALIBRATED = (
     "joint.*.offset",
     "actuator.*.delay",
     "actuator.*.backlash",
+    "actuator.*.force_limit",
     "body.*.mass",
     "joint.*.armature",
     "gravity.*",

@@ -23,7 +23,7 @@ from tests.sim.motions import (
 )
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.signal import Signal
-from twinproof.sim.experiment import Experiment, experiment
+from twinproof.sim.experiment import Experiment, experiment, touching
 from twinproof.sim.scene import Scene
 from twinproof.sim.shooting import Shooting, Variant
 
@@ -346,3 +346,14 @@ def test_a_window_forgets_keeps_or_magnifies_its_start() -> None:
     assert np.abs(moves(free, np.pi)[0, 0]) > 20  # upside down
     still = moves(free, 0.0)
     assert np.linalg.det(still) == pytest.approx(1.0, abs=0.1)  # nothing is lost without damping
+
+
+def test_contact_is_seen_where_windows_begin() -> None:
+    pair = """<mujoco><worldbody>
+      <body name="finger"><joint name="finger" type="slide" axis="1 0 0"/><geom type="sphere" size=".05"/></body>
+      <geom type="box" pos=".2 0 0" size=".05 .05 .05"/></worldbody></mujoco>"""
+    model = Scene(pair).nominal()
+    assert not touching(model, np.array([[0.0], [0.05]]))
+    assert touching(model, np.array([[0.0], [0.101]]))
+    motion, signals = arm()
+    assert not Shooting([of(motion, Scene(DOUBLE), signals)], tuple(TRUTH), 0.2).touches

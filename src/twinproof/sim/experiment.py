@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import mujoco
 import numpy as np
 
 from twinproof.nouns.errors import RecordingError
@@ -108,6 +109,18 @@ class Passage:
     def key(self) -> bytes:
         """Equal for equal passages."""
         return self.delay_s.tobytes() + self.shift.tobytes() + self.slack.tobytes()
+
+
+def touching(model: Any, qpos: Float[np.ndarray, "W nq"], looks: int = 60) -> bool:
+    """Whether anything touches anything at some of these positions."""
+    data = mujoco.MjData(model)
+    for k in np.unique(np.linspace(0, len(qpos) - 1, min(looks, len(qpos))).astype(np.int64)):
+        data.qpos[:] = qpos[k]
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_collision(model, data)
+        if data.ncon and (np.asarray(data.contact.dist[: data.ncon]) <= 0).any():
+            return True
+    return False
 
 
 def passage(model: Any, values: Mapping[str, float]) -> Passage:

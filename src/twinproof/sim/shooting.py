@@ -4,7 +4,7 @@ variants (L) × windows (W) ──> one rollout ──> gaps (L, M): measured mi
                                           └──> seams (L, S, 2nv): where a window ends against where the next begins
 
 A variant is a value for every parameter (for each group of objects its own) and a start for every window. Starts are
-as encoders show them. What acts on readings alone (biases, clocks, frames of trackers) costs no rollout.
+as encoders and trackers show them. What acts on readings alone (biases, clocks) costs no rollout.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from twinproof.nouns.theta import Theta
 from twinproof.sim.comparison import compare
-from twinproof.sim.experiment import Experiment, Passage, passage
+from twinproof.sim.experiment import Experiment, Passage, passage, touching
 from twinproof.sim.parameters.base import names
 from twinproof.sim.readings import Reading
 from twinproof.sim.rollout import Rollouts
@@ -33,7 +33,7 @@ SAMPLE_S = 0.004  # simulated outputs are kept about this often and drawn straig
 AT_ONCE = 384 << 20  # bytes of outputs in one rollout
 BLOCK_S = 0.25
 STATE_STEP = 1e-6  # of finite differences by a window's start: rad, m, and per second
-TOUCH_STEP = 2e-4  # the same for bodies that lie and slide: below, contacts chatter and slopes mean nothing
+TOUCH_STEP = 2e-4  # the same where things touch: below, contacts chatter and slopes mean nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,18 +346,14 @@ class Shooting:
 
     @cached_property
     def touches(self) -> bool:
-        """Whether bodies move freely, so that contact decides how they do."""
-        return bool((self.model.jnt_type == 0).any())
+        """Whether contact decides how things move: some move freely, or touch where windows begin."""
+        return bool((self.model.jnt_type == 0).any()) or touching(self.model, self.starts[0])
 
     @cached_property
     def nudge(self) -> Float[np.ndarray, "2nv"]:
         """How far each degree of freedom and its velocity are moved for a slope."""
-        nv = self.model.nv
-        return (
-            np.r_[np.full(nv, TOUCH_STEP), np.full(nv, 50 * TOUCH_STEP)]
-            if self.touches
-            else np.full(2 * nv, STATE_STEP)
-        )
+        each = (TOUCH_STEP, 50 * TOUCH_STEP) if self.touches else (STATE_STEP, STATE_STEP)
+        return np.repeat(each, self.model.nv)
 
     def memory(self, variant: Variant, windows: np.ndarray) -> Float[np.ndarray, "W 2nv 2nv"]:
         """How the ends of some windows move with their starts: what the motion forgets, keeps or magnifies."""
