@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from twinproof.nouns.splats import SH0, Splats
+from twinproof.nouns.views import Views
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 KITCHEN = DATA / "redkitchen_rgbd"
@@ -68,3 +69,14 @@ def view(width: int, height: int, frame: int = 20) -> tuple[np.ndarray, tuple[fl
     pose[:3, :3] = u @ v
     focal = FOCAL * width / 640
     return pose, (focal, focal, (width - 1) / 2, (height - 1) / 2)
+
+
+def kitchen_views(longest_px: int) -> Views:
+    """The kitchen's pictures with the poses and points that SfM finds in them (made once, in build/, in 90 CPU-s)."""
+    from twinproof.ingest.posed_views import posed_views
+    from twinproof.reconstruct.sfm import structure_from_motion
+
+    model = Path(__file__).parents[1] / "build" / "kitchen_sfm"
+    if not (model / "sfm.json").is_file():
+        structure_from_motion(KITCHEN / "color", model)
+    return posed_views(model, longest_px)

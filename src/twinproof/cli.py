@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from twinproof import __version__, settings
+from twinproof import __version__, cli_splat, settings
 from twinproof.nouns.errors import ConfigError, TwinproofError
 
 
@@ -455,6 +455,8 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "reconstruct": (Reconstruct, _reconstruct),
     "identify": (Identify, _identify),
     "excite": (Excite, _excite),
+    "splat fit": (cli_splat.SplatFit, cli_splat.fit),
+    "splat convert": (cli_splat.SplatConvert, cli_splat.convert),
     "doctor": (Doctor, _doctor),
 }
 
@@ -503,7 +505,7 @@ def overview() -> str:
     """The text of `twinproof --help`."""
     lines = ["twinproof: a robot's recordings in; a checked twin and its evidence out.", "", "commands:"]
     for name, (kind, _) in COMMANDS.items():
-        lines.append(f"  {name:<10} {(kind.__doc__ or '').splitlines()[0]}")
+        lines.append(f"  {name:<13} {(kind.__doc__ or '').splitlines()[0]}")
     lines += ["", "Each command has --help with examples, and takes --config FILE.toml.", ""]
     lines += ["first steps:", "  twinproof doctor", "  twinproof ingest DATASET --suggest-rig --out rig.toml", ""]
     return "\n".join(lines)

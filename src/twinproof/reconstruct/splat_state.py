@@ -11,7 +11,7 @@ import torch
 
 from twinproof.nouns.errors import SplatError
 from twinproof.nouns.splats import SH0, Splats
-from twinproof.nouns.views import Views
+from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct.splat_recipe import Recipe
 from twinproof.sim.splat.torch_render import Scene
 
@@ -139,7 +139,7 @@ def start(views: Views, recipe: Recipe, rng: np.random.Generator, device: str) -
 
 
 def _scattered(views: Views, points: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random points in the cameras' views, at the depths of the known points, or about where the cameras look."""
+    """Points on random pixels of all views, as deep as what is known beside them in the picture, in their colours."""
     at = rng.integers(0, len(views), count)
     found, shades = np.empty((count, 3)), np.empty((count, 3))
     for k, view in enumerate(views.views):
@@ -147,22 +147,35 @@ def _scattered(views: Views, points: np.ndarray, count: int, rng: np.random.Gene
         height, width = view.rgb.shape[:2]
         column, row = rng.uniform(0, width - 1, len(mine)), rng.uniform(0, height - 1, len(mine))
         lens, pose = view.intrinsics, view.T_world_camera
-        depths = _depths(view.T_world_camera, points, extent_of(views))
-        z = rng.choice(depths, len(mine)) * np.exp(rng.normal(0, 0.2, len(mine)))
-        if view.depth_m is not None:
-            known = view.depth_m[row.astype(int), column.astype(int)]
-            z = np.where(known > 0, known, z)
+        z = _depths(view, points, np.stack([column, row], -1), extent_of(views), rng)
         local = np.stack([(column - lens.cx) / lens.fx * z, (row - lens.cy) / lens.fy * z, z], -1)
         found[mine] = local @ pose[:3, :3].T + pose[:3, 3]
         shades[mine] = view.rgb[row.astype(int), column.astype(int)] / 255
     return found, shades
 
 
-def _depths(T_world_camera: np.ndarray, points: np.ndarray, extent: float) -> np.ndarray:
-    """Depths of the known points before a camera; without any, from half to four times the cameras' extent."""
-    ahead = (points - T_world_camera[:3, 3]) @ T_world_camera[:3, 2] if len(points) else np.zeros(0)
-    ahead = ahead[ahead > 0.01 * extent]
-    return ahead if len(ahead) >= 20 else np.geomspace(0.5 * extent, 4 * extent, 50)
+def _depths(
+    view: PosedView, points: np.ndarray, pixels: np.ndarray, extent: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Depths at pixels: measured; else of the nearest known points in the picture; else anything about the extent."""
+    from scipy.spatial import KDTree
+
+    k, T = view.intrinsics, np.linalg.inv(view.T_world_camera)
+    local = points @ T[:3, :3].T + T[:3, 3]
+    local = local[local[:, 2] > 0.01 * extent]
+    seen = local[:, :2] / local[:, 2:] * (k.fx, k.fy) + (k.cx, k.cy)
+    inside = ((seen >= 0) & (seen < view.rgb.shape[1::-1])).all(axis=1)
+    local, seen = local[inside], seen[inside]
+    if len(local) >= 8:
+        near = KDTree(seen).query(pixels, k=3)[1]
+        z = np.median(local[near, 2], axis=1)
+    else:
+        z = rng.choice(np.geomspace(0.5 * extent, 4 * extent, 50), len(pixels))
+    if view.depth_m is not None:
+        known = view.depth_m[pixels[:, 1].astype(int), pixels[:, 0].astype(int)]
+        z = np.where(known > 0, known, z)
+    depths: np.ndarray = z
+    return depths
 
 
 def _facing(points: np.ndarray, views: Views) -> np.ndarray:

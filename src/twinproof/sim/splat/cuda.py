@@ -53,7 +53,8 @@ def render(scene: Scene, T_camera_world, lens, T_world_group=None, settings: Set
     else:
         V = placed(scene.group, T_camera_world, T_world_group).float()
     opacity = torch.sigmoid(scene.logits).clamp(max=CAP)
-    colours, points = _colours(scene, V), None
+    colours = _colours(scene, V)
+    points: Any = None
     if settings.more or is_bent:
         view = V[:, scene.group.long()] if V.shape[1] > 1 else V
         points = torch.einsum("cnij,nj->cni", view[..., :3, :3].expand(-1, len(scene.means), -1, -1), scene.means)

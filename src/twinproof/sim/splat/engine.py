@@ -196,12 +196,13 @@ def _lists(drawn: Drawn, width: int, height: int, threads: int) -> tiles.Lists:
     spans = blocks(total, max(BLOCK, -(-total // 4))) or [(0, 0)]
     counts, first = np.zeros((len(spans), count), np.int64), np.zeros(total + 1, np.int64)
     numbered = list(enumerate(spans))
-    spread(lambda b: tiles.count(drawn, *b[1], tiles_x, tiles_y, counts[b[0]], first), numbered, threads)
+    kept = np.empty((total, 2 * tiles.KEPT_ROWS), np.int16)
+    spread(lambda b: tiles.count(drawn, *b[1], tiles_x, tiles_y, counts, b[0], first, kept), numbered, threads)
     np.cumsum(first, out=first)
     start = np.empty(count + 1, np.int64)
     tiles.places(counts, start)
     lists = tiles.Lists(start, np.empty(first[-1], np.int32), first, np.empty(first[-1], np.int32))
-    spread(lambda b: tiles.fill(drawn, *b[1], tiles_x, tiles_y, counts[b[0]], lists), numbered, threads)
+    spread(lambda b: tiles.fill(drawn, *b[1], tiles_x, tiles_y, counts, b[0], lists, kept), numbered, threads)
     return lists
 
 

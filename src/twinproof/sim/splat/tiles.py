@@ -15,6 +15,7 @@ from twinproof.sim.splat.project import EDGE, HALF_X, HALF_Y, LEAN, A, B, C
 TILE = 16
 DIGIT = 11  # bits of a radix pass: three passes sort 32 bits
 MASK = (1 << DIGIT) - 1
+KEPT_ROWS = 4  # of tiles, for each splat
 
 
 class Lists(NamedTuple):
@@ -67,64 +68,75 @@ def gather(order, source, target):
 
 
 @njit(**EXACT)
-def band(row, x, y, top, low):
-    """From which to which x the contour reaches between the lines y = top and y = low (which it meets)."""
-    half = row[HALF_Y]
+def band(row, j, x, y, top, low):
+    """From which to which x splat j's contour reaches between the lines y = top and y = low (which it meets)."""
+    half, lean = row[j, HALF_Y], row[j, LEAN]
     near, far = max(top - y, -half), min(low - y, half)
-    right, left = min(max(row[LEAN], near), far), min(max(-row[LEAN], near), far)
-    a, b, c, edge = row[A], row[B], row[C], row[EDGE]
+    right, left = min(max(lean, near), far), min(max(-lean, near), far)
+    a, b, c, edge = row[j, A], row[j, B], row[j, C], row[j, EDGE]
     reach_right = (math.sqrt(max(edge - (c * right) ** 2, 0.0)) - b * right) / a
     reach_left = (-math.sqrt(max(edge - (c * left) ** 2, 0.0)) - b * left) / a
     return x + reach_left, x + reach_right
 
 
 @njit(**EXACT)
-def rows_of(row, y, tiles_y):
-    """The rows of tiles, from and up to, that the contour touches."""
-    top = max(np.ceil(y - row[HALF_Y] - 1e-4), 0.0)
-    low = min(np.floor(y + row[HALF_Y] + 1e-4), tiles_y * 16.0 - 1.0)
+def rows_of(row, j, y, tiles_y):
+    """The rows of tiles, from and up to, that splat j's contour touches."""
+    top = max(np.ceil(y - row[j, HALF_Y] - 1e-4), 0.0)
+    low = min(np.floor(y + row[j, HALF_Y] + 1e-4), tiles_y * 16.0 - 1.0)
     return (int(top) >> 4, (int(low) >> 4) + 1) if top <= low else (0, 0)
 
 
 @njit(**EXACT)
-def columns_of(row, x, y, tile_y, tiles_x):
-    """The tiles of a row of tiles, from and up to, that the contour touches. 1e-4 px forgive rounding."""
-    left, right = x - row[HALF_X], x + row[HALF_X]
-    if row[A] > 0.0:
-        left, right = band(row, x, y, tile_y * 16.0, tile_y * 16.0 + 15.0)
+def columns_of(row, j, x, y, tile_y, tiles_x):
+    """The tiles of a row of tiles, from and up to, that splat j's contour touches. 1e-4 px forgive rounding."""
+    left, right = x - row[j, HALF_X], x + row[j, HALF_X]
+    if row[j, A] > 0.0:
+        left, right = band(row, j, x, y, tile_y * 16.0, tile_y * 16.0 + 15.0)
     left, right = max(np.ceil(left - 1e-4), 0.0), min(np.floor(right + 1e-4), tiles_x * 16.0 - 1.0)
     return (int(left) >> 4, (int(right) >> 4) + 1) if left <= right else (0, 0)
 
 
 @njit(**EXACT)
-def count(drawn, lo, hi, tiles_x, tiles_y, counts, pairs):
-    """Adds up how many of the splats lo to hi each tile sees, and writes how many tiles see each splat."""
+def count(drawn, lo, hi, tiles_x, tiles_y, counts, block, pairs, spans):
+    """Adds up how many of the splats lo to hi each tile sees, and writes how many tiles see each splat.
+
+    The first rows of tiles of each splat are kept in `spans`, so that `fill` need not find them again.
+    """
+    row = drawn.row
     for j in range(lo, hi):
-        row, x, y = drawn.row[j], drawn.xy[j, 0], drawn.xy[j, 1]
+        x, y = drawn.xy[j, 0], drawn.xy[j, 1]
         total = 0
-        first, last = rows_of(row, y, tiles_y)
+        first, last = rows_of(row, j, y, tiles_y)
         for ty in range(first, last):
-            left, right = columns_of(row, x, y, ty, tiles_x)
-            for tx in range(left, right):
-                counts[ty * tiles_x + tx] += 1
+            left, right = columns_of(row, j, x, y, ty, tiles_x)
+            if ty - first < KEPT_ROWS:
+                spans[j, 2 * (ty - first)], spans[j, 2 * (ty - first) + 1] = left, right
+            for tile in range(ty * tiles_x + left, ty * tiles_x + right):
+                counts[block, tile] += 1
             total += max(right - left, 0)
         pairs[j + 1] = total
 
 
 @njit(**EXACT)
-def fill(drawn, lo, hi, tiles_x, tiles_y, place, lists):
-    """Writes the splats lo to hi into the lists; `place` says where this block's first goes in each tile."""
+def fill(drawn, lo, hi, tiles_x, tiles_y, place, block, lists, spans):
+    """Writes the splats lo to hi into the lists; `place` says where this block's next goes in each tile."""
+    row, splat, slot = drawn.row, lists.splat, lists.slot
     for j in range(lo, hi):
-        row, x, y = drawn.row[j], drawn.xy[j, 0], drawn.xy[j, 1]
+        x, y = drawn.xy[j, 0], drawn.xy[j, 1]
         mine = lists.first[j]
-        first, last = rows_of(row, y, tiles_y)
+        first, last = rows_of(row, j, y, tiles_y)
         for ty in range(first, last):
-            left, right = columns_of(row, x, y, ty, tiles_x)
+            if ty - first < KEPT_ROWS:
+                left, right = int(spans[j, 2 * (ty - first)]), int(spans[j, 2 * (ty - first) + 1])
+            else:
+                left, right = columns_of(row, j, x, y, ty, tiles_x)
             for tile in range(ty * tiles_x + left, ty * tiles_x + right):
-                lists.splat[place[tile]] = j
-                lists.slot[mine] = place[tile]
+                here = place[block, tile]
+                splat[here] = j
+                slot[mine] = here
                 mine += 1
-                place[tile] += 1
+                place[block, tile] = here + 1
 
 
 @njit(**EXACT)
