@@ -122,8 +122,8 @@ def _fit(
     # A body that lies or slides moves with its start in jumps: there the readings' starts serve better than free ones,
     # and without seams short windows would say less than the longer ones before them. Joints' starts stay free.
     bodies = _of_free_bodies(model)
-    free: np.ndarray | None = ~bodies if method.free_starts is None else np.full(model.nv, method.free_starts)
-    free = free if free is not None and free.any() else None
+    asked = ~bodies if method.free_starts is None else np.full(model.nv, method.free_starts)
+    free = asked if asked.any() else None
     held = bodies.any() and method.free_starts is not True
     lengths_s = method.horizons_s[:-1] if held and len(method.horizons_s) > 2 else method.horizons_s
     # A motion that magnifies nothing is first followed over long stretches: short windows say little of a servo.
