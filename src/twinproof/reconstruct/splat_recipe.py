@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 class Rates:
     """Learning rates of Adam, by what they move; those of positions are shares of the cameras' extent."""
 
-    means: float = 4e-4
-    means_end: float = 4e-6  # falls to this by the end
+    means: float = 1e-3
+    means_end: float = 1e-5  # falls to this by the end
     quats: float = 1e-3
-    scales: float = 1e-2
+    scales: float = 2e-2
     opacities: float = 5e-2
-    colours: float = 5e-3
-    harmonics: float = 5e-3 / 20
+    colours: float = 1e-2
+    harmonics: float = 1e-2 / 20
     exposures: float = 2e-3
     poses: float = 2e-4  # rad, and share of the extent
     ends: float = 0.1  # what all rates but the means' have fallen to by the end, as a share
@@ -30,7 +30,7 @@ class Growth:
     by: float = 1.08  # growth at each look until `most`
     until: float = 0.7  # share of the run; after that nothing is moved any more
     dead: float = 0.005  # opacity below which a splat is moved to where it is of use
-    noise: float = 5e4  # of the random walk that nearly transparent splats take, per learning rate
+    noise: float = 0.0  # of the random walk that nearly transparent splats may take, per learning rate; 5e4 is lively
     by_error: float = (
         1.0  # new splats go where opacity × (slope by the pixel)^this is large: where the picture is wrong
     )
@@ -42,9 +42,9 @@ class Recipe:
 
     iterations: int = 3000
     cpu_seconds: float | None = None  # if given, schedules run over this much CPU time of the process
-    degree: int = 2
+    degree: int = 1
     degree_every: float = 0.15  # share of the run between two degrees of the harmonics
-    sizes: tuple[tuple[float, int], ...] = ((0.0, 4), (0.1, 2), (0.35, 1))  # from this share on, pictures 1 / this
+    sizes: tuple[tuple[float, int], ...] = ((0.0, 4), (0.15, 2), (0.5, 1))  # from this share on, pictures 1 / this
     ssim: float = 0.2
     opacity_weight: float = 0.01
     scale_weight: float = 0.01

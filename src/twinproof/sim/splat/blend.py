@@ -178,12 +178,12 @@ class Flow(NamedTuple):
 
 
 @njit(**FAST)
-def load(buffer, picture, flow, tile, more):
+def load(buffer, picture, flow, tile, more, deepest):
     """Fills a tile's planes for the way back: light, behind, last, red, green, blue, (depth, normal x y z,
     median, slope by the median's depth).
 
-    Gives the largest `last`. `behind` sums what the splats behind add to the loss for each unit of light they get; it
-    starts with what passes all of them.
+    Writes the largest `last` of each row into `deepest`, and gives the largest of all. `behind` sums what the splats
+    behind add to the loss for each unit of light they get; it starts with what passes all of them.
     """
     height, width = picture.light.shape
     tiles_x = (width + TILE - 1) // TILE
@@ -191,14 +191,15 @@ def load(buffer, picture, flow, tile, more):
     buffer[: (12 if more else 6) * AREA] = ZERO
     buffer[:AREA] = ONE
     buffer[2 * AREA : 3 * AREA] = -ONE
-    deepest = -1
+    most = -1
     for r in range(min(TILE, height - y0)):
+        deepest[r] = -1
         for q in range(min(TILE, width - x0)):
             i, y, x = r * TILE + q, y0 + r, x0 + q
             buffer[i] = picture.light[y, x]
             buffer[i + AREA] = -flow.alpha[y, x] * picture.light[y, x]
             buffer[i + 2 * AREA] = f32(picture.last[y, x])
-            deepest = max(deepest, picture.last[y, x])
+            deepest[r] = max(deepest[r], picture.last[y, x])
             for c in range(3):
                 buffer[i + (3 + c) * AREA] = flow.colour[y, x, c]
             if more:
@@ -206,7 +207,18 @@ def load(buffer, picture, flow, tile, more):
                     buffer[i + (6 + c) * AREA] = flow.more[y, x, c]
                 buffer[i + 10 * AREA] = f32(picture.median[y, x])
                 buffer[i + 11 * AREA] = flow.median_depth[y, x]
-    return deepest
+        most = max(most, deepest[r])
+    return most
+
+
+@njit(**FAST)
+def still_seen(deepest, number, top, low):
+    """Of the rows, from and up to, those between which some pixel saw the splat of that number."""
+    while top < low and deepest[top] < number:
+        top += 1
+    while top < low and deepest[low - 1] < number:
+        low -= 1
+    return top, low
 
 
 def backward_kernel(more: bool):
@@ -220,15 +232,19 @@ def backward_kernel(more: bool):
         tiles_x = (width + TILE - 1) // TILE
         buffer = np.empty((14 if more else 8) * AREA, np.float32)
         coordinates(buffer, X // AREA)
+        deepest = np.empty(TILE, np.int32)
         for tile in range(lo, hi):
             x0, y0, begin = (tile % tiles_x) * TILE, (tile // tiles_x) * TILE, lists.start[tile]
-            deepest = load(buffer, picture, flow, tile, more)
+            most = load(buffer, picture, flow, tile, more, deepest)
             rows = min(TILE, height - y0)
             for k in range(lists.start[tile + 1] - 1, begin - 1, -1):
                 j = lists.splat[k]
                 row, out = drawn.row[j], pairs[k]
-                top, low = touched(drawn.xy[j, 1], row[p.HALF_Y], y0, 0, rows)
-                if top >= low or k - begin > deepest:
+                top, low = 0, 0
+                if k - begin <= most:
+                    top, low = touched(drawn.xy[j, 1], row[p.HALF_Y], y0, 0, rows)
+                    top, low = still_seen(deepest, k - begin, top, low)
+                if top >= low:
                     out[:] = ZERO
                     continue
                 a, b, c, opacity = row[p.A], row[p.B], row[p.C], row[p.OPACITY]

@@ -29,6 +29,7 @@ from twinproof.sim.splat.blend import (
     fall_off,
     finished,
     load,
+    still_seen,
     touched,
     write,
 )
@@ -143,16 +144,20 @@ def backward_kernel(more: bool):
         tiles_x = (width + TILE - 1) // TILE
         buffer = np.empty((14 if more else 8) * AREA, np.float32)
         coordinates(buffer, X // AREA)
+        deepest = np.empty(TILE, np.int32)
         for tile in range(lo, hi):
             x0, y0, begin = (tile % tiles_x) * TILE, (tile // tiles_x) * TILE, lists.start[tile]
-            deepest = load(buffer, picture, flow, tile, more)
+            most = load(buffer, picture, flow, tile, more, deepest)
             rows = min(TILE, height - y0)
             for k in range(lists.start[tile + 1] - 1, begin - 1, -1):
                 j = lists.splat[k]
                 row, out = drawn.row[j], pairs[k]
                 out[:] = ZERO
-                top, low = touched(drawn.xy[j, 1], row[p.HALF_Y], y0, 0, rows)
-                if top >= low or k - begin > deepest:
+                top, low = 0, 0
+                if k - begin <= most:
+                    top, low = touched(drawn.xy[j, 1], row[p.HALF_Y], y0, 0, rows)
+                    top, low = still_seen(deepest, k - begin, top, low)
+                if top >= low:
                     continue
                 (x, y, s0, t0, d0), (h0, h1, h2, h3, h4, h5) = at_corner(drawn.xy[j], x0, y0)
                 red, green, blue, depth = row[p.RED], row[p.GREEN], row[p.BLUE], row[p.DEPTH]

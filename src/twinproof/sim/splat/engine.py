@@ -25,6 +25,7 @@ from twinproof.sim.splat.project_back import Slopes
 
 BLOCK = 4096  # splats that one call projects
 NEAR = 0.01  # m
+SHARED = 3  # cameras from which on it pays to prepare every splat once, also those that some do not see
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Kept:
 
 def cloud_of(*arrays: np.ndarray) -> Cloud:
     """The kernels' arrays, not copied. None is written to, but numba compiles twice what may be read-only or not."""
-    return Cloud(*(np.asarray(_Writable(array)) if not array.flags.writeable else array for array in arrays))
+    m, q, s, o, c, g = (a if a.flags.writeable else np.asarray(_Writable(a)) for a in arrays)
+    return Cloud(m, q, s, o, c, g, np.empty((0, project.READY)))
 
 
 class _Writable:
@@ -141,6 +143,9 @@ def backward(cloud: Cloud, kept: Kept, flow: Flow, flat: bool, more: bool, threa
 
 def forward_batch(cloud: Cloud, eyes: Sequence[Eye], flat: bool, more: bool, threads: int) -> list[Kept]:
     """One picture for each camera. Many cameras go to the threads whole, a few are each cut up."""
+    if len(eyes) >= SHARED:
+        cloud = cloud._replace(ready=np.empty((len(cloud.means), project.READY)))
+        spread(lambda span: project.prepare(cloud, *span), blocks(len(cloud.means)), threads)
     if len(eyes) >= 2 * threads:
         return spread(lambda eye: forward(cloud, eye, flat, more, 1), eyes, threads)
     return [forward(cloud, eye, flat, more, threads) for eye in eyes]

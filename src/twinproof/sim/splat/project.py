@@ -25,6 +25,7 @@ CAP = 0.999  # nothing is more opaque
 WIDEST = 2.0 * math.log(CAP / FLOOR)  # u² + v² at the contour of the most opaque
 BLUR = 0.3  # px², added to every picture of a volume
 COLUMNS, PLACES = 16, 2  # of a row (one cache line), and of a place
+READY = 14  # nine of the rotation, three scales, opacity, u² + v² at the contour
 A, B, C, OPACITY, RED, GREEN, BLUE, DEPTH, NORMAL_X, NORMAL_Y, NORMAL_Z, HALF_X, HALF_Y, EDGE, LEAN = range(15)
 
 
@@ -37,6 +38,7 @@ class Cloud(NamedTuple):
     logits: np.ndarray  # (N,)
     sh: np.ndarray  # (N, K, 3)
     group: np.ndarray  # (N,) int32
+    ready: np.ndarray  # (N or 0, READY) float64: what no camera changes, taken once for many of them
 
 
 class Eye(NamedTuple):
@@ -113,10 +115,9 @@ def moved(V, g, means, i):
 
 
 @njit(**EXACT)
-def axes(turn, quats, i):
-    """A splat's own rotation, and its axes in the camera's frame (the columns of a 3 × 3 matrix)."""
-    R = turned(np.float64(quats[i, 0]), np.float64(quats[i, 1]), np.float64(quats[i, 2]), np.float64(quats[i, 3]))
-    return R, product(turn, R)
+def own_turn(quats, i):
+    """A splat's own rotation."""
+    return turned(np.float64(quats[i, 0]), np.float64(quats[i, 1]), np.float64(quats[i, 2]), np.float64(quats[i, 3]))
 
 
 @njit(**EXACT)
@@ -143,6 +144,35 @@ def direction(turn, p):
 def opacity_of(logit):
     """The opacity, capped so that light always passes."""
     return min(1.0 / (1.0 + math.exp(-logit)), CAP)
+
+
+@njit(**EXACT)
+def contour(opacity):
+    """u² + v² where alpha has fallen to the floor; below zero for what is too faint to be drawn."""
+    return 2.0 * math.log(opacity / FLOOR)
+
+
+@njit(**EXACT)
+def prepare(cloud, lo, hi):
+    """Fills `ready` of splats lo to hi."""
+    quats, log_scales, logits, ready = cloud.quats, cloud.log_scales, cloud.logits, cloud.ready
+    for i in range(lo, hi):
+        opacity = opacity_of(np.float64(logits[i]))
+        R, S = own_turn(quats, i), sizes(log_scales, i)
+        for k in range(9):
+            ready[i, k] = R[k]
+        ready[i, 9], ready[i, 10], ready[i, 11] = S
+        ready[i, 12], ready[i, 13] = opacity, contour(opacity)
+
+
+@njit(**EXACT)
+def prepared(ready, i):
+    """Rotation, scales, opacity and contour of a splat that was prepared."""
+    R = (
+        ready[i, 0], ready[i, 1], ready[i, 2], ready[i, 3], ready[i, 4], ready[i, 5], ready[i, 6], ready[i, 7],
+        ready[i, 8],
+    )  # fmt: skip
+    return R, (ready[i, 9], ready[i, 10], ready[i, 11]), ready[i, 12], ready[i, 13]
 
 
 @njit(**EXACT)
@@ -200,11 +230,10 @@ def misses(px, py, half_x, half_y, lens):
 
 
 @njit(**EXACT)
-def far_off(px, py, J, log_scales, i, lens):
+def far_off(px, py, J, size, lens):
     """Whether even a ball of the longest scale, wholly opaque, would miss the picture: a cheap first look."""
-    size = math.exp(2 * np.float64(max(log_scales[i, 0], log_scales[i, 1], log_scales[i, 2])))
-    half_x = math.sqrt(WIDEST * ((J[0] * J[0] + J[1] * J[1] + J[2] * J[2]) * size + BLUR))
-    half_y = math.sqrt(WIDEST * ((J[3] * J[3] + J[4] * J[4] + J[5] * J[5]) * size + BLUR))
+    half_x = math.sqrt(WIDEST * ((J[0] * J[0] + J[1] * J[1] + J[2] * J[2]) * size * size + BLUR))
+    half_y = math.sqrt(WIDEST * ((J[3] * J[3] + J[4] * J[4] + J[5] * J[5]) * size * size + BLUR))
     return misses(px, py, half_x, half_y, lens)
 
 
@@ -236,8 +265,9 @@ def paint(row, n, sh, i, bands, arrow, work):
 def project(cloud, eye, drawn, lo, hi):
     """Draws splats lo to hi; gives how many can be seen (written from place lo on)."""
     Vs, lens, near, bands, _ = eye
-    means, quats, log_scales, logits, sh, group = cloud
+    means, quats, log_scales, logits, sh, group, ready = cloud
     which, key, xys, row = drawn
+    is_ready = len(ready) > 0
     (low_x, high_x, low_y, high_y), bent = reach(lens), is_bent(lens)
     work, as_float = np.empty(16), np.empty(1, np.float32)
     bits = as_float.view(np.uint32)
@@ -253,15 +283,19 @@ def project(cloud, eye, drawn, lo, hi):
             continue
         J = slopes_at(held_a, held_b, p[2], lens, bent)
         px, py = seen_at(a, b, lens, bent)
-        if far_off(px, py, J, log_scales, i, lens):
+        longest = max(log_scales[i, 0], log_scales[i, 1], log_scales[i, 2])
+        size = max(ready[i, 9], ready[i, 10], ready[i, 11]) if is_ready else math.exp(np.float64(longest))
+        if far_off(px, py, J, size, lens):
             continue
-        opacity = opacity_of(np.float64(logits[i]))
-        if not opacity > FLOOR:
+        if is_ready:
+            R, S, opacity, edge = prepared(ready, i)
+        else:
+            opacity = opacity_of(np.float64(logits[i]))
+            R, S, edge = own_turn(quats, i), sizes(log_scales, i), contour(opacity)
+        if not edge > 0.0:
             continue
-        edge = 2.0 * math.log(opacity / FLOOR)
         turn = turn_of(Vs, g)
-        _, W = axes(turn, quats, i)
-        S = sizes(log_scales, i)
+        W = product(turn, R)
         xx, xy, yy, det = covariance(scaled(J, W, S))
         half_x, half_y = math.sqrt(edge * xx), math.sqrt(edge * yy)
         if misses(px, py, half_x, half_y, lens) or not 0.0 < det < np.inf:

@@ -15,12 +15,12 @@ from twinproof.sim.splat.lens import EXACT, add_bend_slopes, bend, is_bent, reac
 from twinproof.sim.splat.project import (
     CAP,
     COLUMNS,
-    axes,
     covariance,
     direction,
     moved,
     normal_of,
     opacity_of,
+    own_turn,
     product,
     scaled,
     shortest,
@@ -192,7 +192,7 @@ def plus(L, R):
 def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
     """Adds the slopes of the visible splats lo to hi (sorted places) to `out`."""
     Vs, lens, _, bands, by_lens = eye
-    means, quats, log_scales, logits, sh, group = cloud
+    means, quats, log_scales, logits, sh, group, _ = cloud
     out_means, out_quats, out_scales, out_logits, out_sh, out_xy, GV, GL = out
     first, slot, which = lists.first, lists.slot, drawn.which
     (low_x, high_x, low_y, high_y), bent = reach(lens), is_bent(lens) or by_lens
@@ -205,7 +205,8 @@ def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
         z = p[2]
         a, b = p[0] / z, p[1] / z
         held_a, held_b = min(max(a, low_x), high_x), min(max(b, low_y), high_y)
-        R, W = axes(turn, quats, i)
+        R = own_turn(quats, i)
+        W = product(turn, R)
         S, J = sizes(log_scales, i), slopes_at(held_a, held_b, z, lens, bent)
         M = scaled(J, W, S)
         xx, xy, yy, det = covariance(M)

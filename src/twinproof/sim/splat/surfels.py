@@ -19,15 +19,17 @@ from numba import njit
 
 from twinproof.sim.splat.lens import EXACT, is_bent, reach
 from twinproof.sim.splat.project import (
-    FLOOR,
     A,
-    axes,
+    contour,
     direction,
     misses,
     moved,
     normal_of,
     opacity_of,
+    own_turn,
     paint,
+    prepared,
+    product,
     scaled,
     seen_at,
     show,
@@ -72,8 +74,9 @@ def box(along_s, along_t, e, edge):
 def project(cloud, eye, drawn, lo, hi):
     """Draws surfels lo to hi; gives how many can be seen (written from place lo on)."""
     Vs, lens, near, bands, _ = eye
-    means, quats, log_scales, logits, sh, group = cloud
+    means, quats, log_scales, logits, sh, group, ready = cloud
     which, key, xys, row = drawn
+    is_ready = len(ready) > 0
     (low_x, high_x, low_y, high_y), bent = reach(lens), is_bent(lens)
     work, as_float = np.empty(16), np.empty(1, np.float32)
     bits = as_float.view(np.uint32)
@@ -81,16 +84,20 @@ def project(cloud, eye, drawn, lo, hi):
     for i in range(lo, hi):
         g = group[i]
         p = moved(Vs, g, means, i)
-        opacity = opacity_of(np.float64(logits[i]))
-        if not p[2] > near or not opacity > FLOOR:
+        if not p[2] > near:
             continue
         a, b = p[0] / p[2], p[1] / p[2]
         if bent and (a < low_x or a > high_x or b < low_y or b > high_y):
             continue
-        edge = 2.0 * math.log(opacity / FLOOR)
+        if is_ready:
+            R, S, opacity, edge = prepared(ready, i)
+        else:
+            opacity = opacity_of(np.float64(logits[i]))
+            R, S, edge = own_turn(quats, i), sizes(log_scales, i), contour(opacity)
+        if not edge > 0.0:
+            continue
         turn = turn_of(Vs, g)
-        _, W = axes(turn, quats, i)
-        S = sizes(log_scales, i)
+        W = product(turn, R)
         M = scaled(slopes_at(a, b, p[2], lens, bent), W, S)
         px, py = seen_at(a, b, lens, bent)
         _, h, e = homography(M, W, S, p[2])

@@ -12,11 +12,11 @@ from twinproof.sim.splat.harmonics import colour_back
 from twinproof.sim.splat.lens import EXACT, is_bent
 from twinproof.sim.splat.project import (
     CAP,
-    axes,
     direction,
     moved,
     normal_of,
     opacity_of,
+    own_turn,
     product,
     scaled,
     sizes,
@@ -57,7 +57,7 @@ def homography_back(grad, h, e):
 def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
     """Adds the slopes of the visible surfels lo to hi (sorted places) to `out`."""
     Vs, lens, _, bands, by_lens = eye
-    means, quats, log_scales, logits, sh, group = cloud
+    means, quats, log_scales, logits, sh, group, _ = cloud
     out_means, out_quats, out_scales, out_logits, out_sh, out_xy, GV, GL = out
     first, slot, which = lists.first, lists.slot, drawn.which
     bent = is_bent(lens) or by_lens
@@ -69,7 +69,8 @@ def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
         p, turn = moved(Vs, g, means, i), turn_of(Vs, g)
         z = p[2]
         a, b = p[0] / z, p[1] / z
-        R, W = axes(turn, quats, i)
+        R = own_turn(quats, i)
+        W = product(turn, R)
         S, J = sizes(log_scales, i), slopes_at(a, b, z, lens, bent)
         some, h, e = homography(scaled(J, W, S), W, S, z)
         GM, ge0, ge1 = homography_back(grad, h, e)
