@@ -37,8 +37,8 @@ class SplatFit:
     """The scene's folder."""
     iterations: int = 3000
     """Steps, one picture each."""
-    splats: int = 30_000
-    """How many splats at most."""
+    splats: int = 20_000
+    """How many splats at most. More show finer detail, and want more iterations."""
     degree: Literal[0, 1, 2, 3] = 1
     """Of the colours' spherical harmonics: 0 looks the same from everywhere."""
     surfels: bool = False

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +30,7 @@ class Check:
 
 def run(*, as_json: bool) -> int:
     """Prints every check; exit code 1 when the core itself is not whole."""
-    checks = [*machine(), *graphics(), *codecs(), *packages()]
+    checks = [*machine(), *graphics(), *kernels(), *codecs(), *packages()]
     if as_json:
         sys.stdout.write(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:
@@ -67,6 +68,16 @@ def graphics() -> list[Check]:
             "GPU", bool(gpu), ", ".join(gpu) or "no CUDA device", "" if gpu else "none needed: the CPU is the reference"
         ),
     ]
+
+
+def kernels() -> list[Check]:
+    """Compiles what draws splats on the CPU, so that the first picture need not wait for it."""
+    from twinproof.sim.splat import engine
+
+    began = time.perf_counter()
+    engine.warm()
+    took = time.perf_counter() - began
+    return [Check("splats on the CPU", True, f"kernels ready, {took:.0f} s (compiled once for a machine)")]
 
 
 def _cuda_devices() -> list[str]:

@@ -95,9 +95,8 @@ def check(views: Views) -> None:
         raise SplatError(f"{len(views)} views are too few: depth comes from at least 3. Take more pictures.")
     for view in views.views:
         if min(view.rgb.shape[:2]) < 16:
-            raise SplatError(
-                f"view {view.name} has {view.rgb.shape[1]} × {view.rgb.shape[0]} pixels: at least 16 × 16."
-            )
+            size = f"{view.rgb.shape[1]} × {view.rgb.shape[0]}"
+            raise SplatError(f"view {view.name} has {size} pixels, at least 16 × 16 are needed. Use larger pictures.")
         if view.mask is not None and not (view.mask >= 0).any():
             raise SplatError(f"view {view.name} is masked out as a whole. Leave it away, or mend its mask.")
 
@@ -123,6 +122,9 @@ class _Run:
         poses = np.stack([np.linalg.inv(v.T_world_camera) for v in self.views.views])
         self.poses = torch.tensor(poses, device=self.device)
         self.order: list[int] = []
+        self.sums = torch.zeros((), device=self.device)  # of the loss since the last line of the history
+        self.graphs: dict[tuple[int, int], Any] = {}
+        self.adam: Any = None
         self.began = time.process_time()
 
     @property
@@ -171,29 +173,69 @@ class _Run:
         index = self.next_view()
         target, depth, lens = self.pictures.at(index, shrink)
         more = depth is not None and recipe.depth_weight > 0
-        image = self.drawn(index, lens, share, more)
-        colour = image.colour[0]
-        if recipe.exposure:
-            gain, offset = self.state.values["exposure"][index]
-            colour = colour * gain + offset
-        loss = picture_loss(colour, target, recipe.ssim)
-        total = loss + (self._depth_loss(image, depth) if more else 0.0)
-        total.backward()
-        self._regularise()
-        if share < recipe.growth.until:
-            self._note_worth()
         rates = self.rates(share)
-        self.state.step(rates)
+        if self.device != "cpu":
+            self._record(rates)
+        image = self.drawn(index, lens, share, more)
+        if self.device == "cpu":
+            loss = self._stepped(image, index, target, depth, rates)
+        else:
+            loss = self._stepped_cuda(image, index, target, depth, rates)
         if share < recipe.growth.until:
             wander(self.state, recipe.growth, rates["means"] / self.extent, self.torch_rng)
             if self.state.steps % recipe.growth.every == 0:
                 self._relocate()
+        return loss
+
+    def _stepped(
+        self, image: Rendered, index: int, target: Photograph, depth: np.ndarray | None, rates: dict[str, float]
+    ) -> torch.Tensor:
+        """Compares, goes back, steps."""
+        colour = image.colour[0]
+        if self.recipe.exposure:
+            gain, offset = self.state.values["exposure"][index]
+            colour = colour * gain + offset
+        loss = picture_loss(colour, target, self.recipe.ssim)
+        (loss + self._depth_loss(image, depth)).backward()
+        self._regularise()
+        self._note_worth()
+        self.state.step(rates)
         return loss.detach()
 
+    def _stepped_cuda(
+        self, image: Rendered, index: int, target: Photograph, depth: np.ndarray | None, rates: dict[str, float]
+    ) -> torch.Tensor:
+        """The same with loss and Adam replayed from recordings."""
+        from twinproof.reconstruct.splat_cuda import LossGraph
+
+        colour, exposures = image.colour[0], self.state.values["exposure"]
+        height, width = colour.shape[:2]
+        if (height, width) not in self.graphs:
+            self.graphs[height, width] = LossGraph(height, width, self.recipe.ssim, self.device)
+        loss, by_colour, by_exposure = self.graphs[height, width](colour.detach(), exposures[index].detach(), target)
+        if image.depth is not None:
+            torch.autograd.backward([colour, self._depth_loss(image, depth)], [by_colour, None])
+        else:
+            colour.backward(by_colour)
+        assert exposures.grad is not None
+        exposures.grad[index] += by_exposure
+        self._note_worth()
+        self.adam(rates)
+        return loss.clone()
+
+    def _record(self, rates: dict[str, float]) -> None:
+        """Records Adam anew where the splats' tensors were replaced; before they are drawn, as it touches them."""
+        from twinproof.reconstruct.splat_cuda import AdamGraph
+
+        if self.adam is None or not self.adam.fits():
+            still = {"exposure": not self.recipe.exposure, "pose": not self.recipe.poses}
+            names = tuple(name for name in rates if not still.get(name, False))
+            self.adam = AdamGraph(self.state, self.recipe, self.extent, names)
+
     def _depth_loss(self, image: Rendered, depth: np.ndarray | None) -> torch.Tensor:
-        assert image.depth is not None
-        assert depth is not None
-        known = torch.as_tensor(depth, device=image.depth.device)
+        if image.depth is None:
+            return torch.zeros((), device=self.device)
+        known = torch.tensor(depth, device=image.depth.device)  # a copy: views are read-only
         counts = (known > 0) & (image.alpha[0] > 0.5)
         miss = (image.depth[0] - known).abs() / known.clamp(min=0.1)
         return self.recipe.depth_weight * (miss * counts).sum() / max(int(counts.sum()), 1)
@@ -208,7 +250,9 @@ class _Run:
             values["log_scales"].grad += recipe.scale_weight * scales / scales.numel() / self.extent
 
     def _note_worth(self) -> None:
-        """Remembers how strongly the picture pulls at each splat, as a moving average."""
+        """Remembers how strongly the picture pulls at each splat, as a moving average, while splats still move."""
+        if self.share >= self.recipe.growth.until:
+            return
         grad = self.state.values["means"].grad
         assert grad is not None
         self.worth.mul_(0.98).add_(
@@ -241,6 +285,7 @@ def fit(
     device: str = "cpu",
     threads: int = 0,
     folder: Path | None = None,
+    save_every_s: float = 30.0,
     progress: Progress = quiet,
     look: Callable[[int, Fitted], None] | None = None,
 ) -> Fitted:
@@ -248,19 +293,18 @@ def fit(
     check(views)
     run = _begin(views, recipe, seed, device, threads, folder)
     total, shown, saved = recipe.iterations, int(10 * run.share), time.monotonic()
-    sums = torch.zeros((), device=device)
     while run.share < 1:
-        sums = sums + run.step()
+        run.sums = run.sums + run.step()
         steps = run.state.steps
         if steps % 25 == 0:
-            level, sums = float(sums) / 25, torch.zeros((), device=device)
+            level, run.sums = float(run.sums) / 25, torch.zeros((), device=device)
             done = int(run.share * total) if recipe.cpu_seconds is not None else steps
             progress(done, f"loss {level:.4f}, {len(run.state.group)} splats", total)
             run.history.append({"step": steps, "loss": level, "splats": len(run.state.group), "cpu_s": run.spent})
         if look is not None and int(10 * run.share) > shown:
             shown = int(10 * run.share)
             look(steps, _fitted(run))
-        if folder is not None and time.monotonic() - saved > 30:
+        if folder is not None and time.monotonic() - saved > save_every_s:
             _save(run, folder)
             saved = time.monotonic()
     return _fitted(run)
@@ -281,6 +325,7 @@ def _begin(views: Views, recipe: Recipe, seed: int, device: str, threads: int, f
     worth = torch.from_numpy(more["worth"]).to(device)
     run = _Run(views, recipe, device, threads, state, rng, torch_rng, worth, history, float(more["cpu_s"]))
     run.order = more["order"].astype(int).tolist()
+    run.sums = torch.tensor(more["sums"], device=device)
     return run
 
 
@@ -293,6 +338,7 @@ def _save(run: _Run, folder: Path) -> None:
         "worth": run.worth.cpu().numpy(),
         "order": np.array(run.order, float),
         "cpu_s": run.spent,
+        "sums": run.sums.cpu().numpy(),
     }
     folder.mkdir(parents=True, exist_ok=True)
     run.state.save(folder / CHECKPOINT, more)

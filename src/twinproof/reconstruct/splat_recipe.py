@@ -25,7 +25,7 @@ class Rates:
 class Growth:
     """How splats are placed: MCMC relocation and growth (Kheradmand et al. 2024), cheap steps of it."""
 
-    most: int = 30_000  # splats in the end
+    most: int = 20_000  # splats in the end; more show finer detail, and take more steps to settle
     every: int = 50  # steps between two looks
     by: float = 1.08  # growth at each look until `most`
     until: float = 0.7  # share of the run; after that nothing is moved any more

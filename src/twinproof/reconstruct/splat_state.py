@@ -133,7 +133,8 @@ def start(views: Views, recipe: Recipe, rng: np.random.Generator, device: str) -
         "exposure": np.tile([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]], (len(views), 1, 1)),
         "pose": np.zeros((len(views), 6)),
     }
-    values = {name: torch.tensor(a, dtype=torch.float32, device=device).requires_grad_() for name, a in arrays.items()}
+    plain = {name: torch.from_numpy(np.array(array, np.float32, order="C")) for name, array in arrays.items()}
+    values = {name: value.to(device).requires_grad_() for name, value in plain.items()}
     zeros = [{name: torch.zeros_like(value) for name, value in values.items()} for _ in range(2)]
     return State(values, torch.zeros(count, dtype=torch.int32, device=device), zeros[0], zeros[1])
 

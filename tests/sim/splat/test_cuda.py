@@ -44,7 +44,7 @@ def test_pictures_and_gradients_are_those_of_the_cpu(flat: bool, distortion: tup
         a, b = getattr(cpu, name), getattr(gpu, name).cpu()
         far = (a - b).abs().detach()
         limit = 1e-2 if name in ("depth", "median") else 5e-3  # an alpha next to 1/255 may be drawn by one alone
-        assert float(torch.quantile(far.flatten().double(), 0.99)) < (2e-3 if flat else 2e-4), name
+        assert float(torch.quantile(far.flatten().double(), 0.99)) < 5e-5, name
         assert float((far > limit).float().mean()) < 0.01, name
         if name in ("colour", "alpha", "normal"):
             weight = torch.randn(a.shape, generator=weights)
@@ -54,7 +54,7 @@ def test_pictures_and_gradients_are_those_of_the_cpu(flat: bool, distortion: tup
     sum(b for _, b in losses).backward()
     for k, (a, b) in enumerate(zip(cpu_in, gpu_in, strict=True)):
         wanted, grad = a.grad[..., :4] if k == 6 else a.grad, (b.grad[..., :4] if k == 6 else b.grad).cpu()
-        assert float((wanted - grad).norm() / wanted.norm()) < (0.05 if flat else 0.01), k
+        assert float((wanted - grad).norm() / wanted.norm()) < (0.02 if flat else 1e-4), k
 
 
 def test_the_public_render_gives_the_same_picture_on_both() -> None:
@@ -98,3 +98,25 @@ def test_worlds_show_what_single_pictures_show() -> None:
         wanted = public(splats, Camera(lens_, np.linalg.inv(pose)), CUDA, moved={"cube": moves[k, 0]}).colour
         assert np.abs(loose[k].cpu().numpy() - wanted).mean() < 1e-3
         assert np.abs(still[k].cpu().numpy() - wanted).mean() < 0.02  # one depth a pixel: soft edges differ
+
+
+def test_a_fit_on_the_gpu_goes_as_on_the_cpu() -> None:
+    from twinproof.nouns.rig import Intrinsics
+    from twinproof.nouns.views import PosedView, Views
+    from twinproof.reconstruct.splat_fit import fit
+    from twinproof.reconstruct.splat_recipe import Growth, Recipe
+
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-0.5, 0.5, (300, 3))
+    views = []
+    for k in range(4):
+        pose = np.eye(4)
+        pose[:3, 3] = [0.2 * k - 0.3, 0, -2]
+        picture = np.zeros((48, 64, 3), np.uint8)
+        picture[16:32, 20:44] = (200, 90, 40)
+        views.append(PosedView(f"{k}", picture, Intrinsics(60, 60, 31.5, 23.5), pose))
+    data = Views(tuple(views), points, np.full((300, 3), 128, np.uint8))
+    recipe = Recipe(iterations=120, start_points=0, sizes=((0.0, 1),), growth=Growth(most=300, until=0.0))
+    one, other = (fit(data, recipe, device=device) for device in ("cpu", "cuda"))
+    assert one.history[-1]["loss"] < 0.7 * one.history[0]["loss"]
+    assert abs(one.history[-1]["loss"] - other.history[-1]["loss"]) < 0.02 * one.history[-1]["loss"]

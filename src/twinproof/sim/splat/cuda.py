@@ -10,6 +10,7 @@ Depth of surfels is that of their centres; the CPU's is where the ray meets them
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def render(scene: Scene, T_camera_world, lens, T_world_group=None, settings: Set
     opacity = torch.sigmoid(scene.logits).clamp(max=CAP)
     colours = _colours(scene, V)
     points: Any = None
-    if settings.more or is_bent:
+    if settings.more or is_bent or settings.flat:
         view = V[:, scene.group.long()] if V.shape[1] > 1 else V
         points = torch.einsum("cnij,nj->cni", view[..., :3, :3].expand(-1, len(scene.means), -1, -1), scene.means)
         points = points + view[..., :3, 3]
@@ -63,7 +64,7 @@ def render(scene: Scene, T_camera_world, lens, T_world_group=None, settings: Set
         normals = _normals(scene, view[..., :3, :3], points, settings.flat)
         colours = torch.cat([colours, points[..., 2:], normals], -1)
     draw = _surfels if settings.flat else (_bent_volumes if is_bent else _volumes)
-    picture, alpha, meta = draw(scene, V, points, opacity, colours, lens.to(scene.means.device), size, settings)
+    picture, alpha, meta = draw(scene, V, points, opacity, colours, lens, size, settings)
     if not settings.more:
         return Rendered(picture, alpha, None, None, None, None)
     chosen = _median(meta, alpha.shape)
@@ -80,8 +81,11 @@ def _colours(scene: Scene, V):
     bands = scene.sh.shape[1]
     if bands == 1:
         return (C0 * scene.sh[:, 0] + 0.5).clamp(min=0).expand(len(V), -1, -1)
-    centres = -torch.einsum("cgji,cgj->cgi", V[..., :3, :3], V[..., :3, 3])  # the camera in each group's frame
-    arrows = scene.means - (centres[:, scene.group.long()] if V.shape[1] > 1 else centres[:, :1])
+    back = V[..., :3, :3].transpose(-1, -2)
+    own, shift = back @ V[..., :3, :3], (back @ V[..., :3, 3:])[..., 0]  # the arrow is Rᵀ (R m + t), as on the CPU
+    if V.shape[1] > 1:
+        own, shift = own[:, scene.group.long()], shift[:, scene.group.long()]
+    arrows = (own @ scene.means[..., None])[..., 0] + shift
     sh = scene.sh.expand(len(V), -1, -1, -1)
     return (gsplat().spherical_harmonics(BANDS[bands], arrows, sh) + 0.5).clamp(min=0)
 
@@ -93,13 +97,17 @@ def _normals(scene: Scene, turn, points, flat: bool):
     return torch.where((normals * points).sum(-1, keepdim=True) > 0, -normals, normals)
 
 
+@lru_cache(maxsize=256)
+def _intrinsics(lenses: tuple[tuple[float, ...], ...], device: str):
+    """Their matrices (C, 3, 3) on a device, gsplat's pixels counted from 0.5; kept, as sending them takes time."""
+    return torch.tensor([[[fx, 0, cx + 0.5], [0, fy, cy + 0.5], [0, 0, 1]] for fx, fy, cx, cy in lenses], device=device)
+
+
 def _cameras(V, lens):
     """View matrices and intrinsics as gsplat takes them; slopes by the intrinsics flow through the matrices."""
-    fixed = lens.detach().float()
-    K = torch.zeros(len(lens), 3, 3, device=lens.device)
-    K[:, 0, 0], K[:, 1, 1], K[:, 2, 2] = fixed[:, 0], fixed[:, 1], 1
-    K[:, 0, 2], K[:, 1, 2] = fixed[:, 2] + 0.5, fixed[:, 3] + 0.5
+    K = _intrinsics(tuple(map(tuple, lens.detach()[:, :4].tolist())), str(V.device))
     if lens.requires_grad:
+        fixed = lens.detach().to(V.device).float()
         live = lens.float()
         one, none = torch.ones_like(live[:, 0]), torch.zeros_like(live[:, 0])
         rows = [live[:, 0] / fixed[:, 0], none, (live[:, 2] - fixed[:, 2]) / fixed[:, 0], none]
@@ -166,7 +174,8 @@ def _blend(means2d, radii, depths, conics, opacity, colours, size):
 
 def _bent_volumes(scene: Scene, V, points, opacity, colours, lens, size, settings: Settings):
     """The CPU engine's own projection in torch, for lenses with distortion."""
-    parts = [_bent_one(scene, V[c], points[c], opacity, lens[c].float(), settings.near) for c in range(len(V))]
+    on_device = lens.to(points.device).float()
+    parts = [_bent_one(scene, V[c], points[c], opacity, on_device[c], settings.near) for c in range(len(V))]
     means2d, radii, depths, conics = (torch.stack(part) for part in zip(*parts, strict=True))
     return _blend(means2d, radii, depths, conics, opacity, colours, size)
 
@@ -195,9 +204,13 @@ def _bent_one(scene: Scene, V, point, opacity, lens, near: float):
 
 
 def _surfels(scene: Scene, V, points, opacity, colours, lens, size, settings: Settings):
-    if points is not None and bool((lens[:, 4:16] != 0).any()):
+    if bool((lens[:, 4:16] != 0).any()):
         raise SplatError("splats: surfels through a lens with distortion are drawn on the CPU only. Undistort first.")
-    radii, means2d, depths, transforms, normals = _projected(scene, V, lens, opacity, size, settings)
+    radii, _, depths, transforms, normals = _projected(scene, V, lens, opacity, size, settings)
+    # gsplat centres the dot on the ellipse, not on the centre's pixel, and cuts discs at three of their scales
+    k = lens.to(points.device).float()[:, None]
+    means2d = points[..., :2] / points[..., 2:].clamp(min=settings.near) * k[..., :2] + k[..., 2:4] + 0.5
+    radii = torch.where(radii > 0, (radii * 1.12).ceil().int() + 2, radii)
     offsets, flat = _lists(means2d, radii, depths, size)
     opacities = opacity.expand(len(means2d), -1).contiguous()
     room = torch.zeros_like(means2d, requires_grad=True)

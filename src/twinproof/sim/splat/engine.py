@@ -174,6 +174,21 @@ def room(cloud: Cloud, groups: int) -> Slopes:
     return Slopes(means, quats, scales, np.zeros(n, np.float32), sh, xy, V, lens)
 
 
+def warm() -> None:
+    """Compiles every kernel by drawing one splat there and back; once compiled, they are read from disk."""
+    means, ones = np.array([[0.0, 0.0, 1.0]], np.float32), np.ones((1, 4), np.float32)
+    group, sh = np.zeros(1, np.int32), np.zeros((1, 4, 3), np.float32)
+    cloud = cloud_of(means, ones, np.full((1, 3), -3, np.float32), np.zeros(1, np.float32), sh, group)
+    numbers = np.zeros(NUMBERS)
+    numbers[:4], numbers[16:] = (8.0, 8.0, 7.5, 7.5), 16
+    eye = Eye(np.eye(4)[None, :3].copy(), numbers, NEAR, 4)
+    for flat in (False, True):
+        for more in (False, True):
+            kept = forward_batch(cloud, [eye] * SHARED, flat, more, 1)
+            flow = Flow(*(np.zeros_like(kept[0].picture[k]) for k in (0, 1, 3, 5)))
+            backward_batch(cloud, kept[:1], [flow], flat, more, 1, 1)
+
+
 def _visible(cloud: Cloud, eye: Eye, steps: Kernels, threads: int) -> Drawn:
     """The splats that can be seen, nearest first."""
     count = len(cloud.means)
