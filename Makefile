@@ -12,7 +12,8 @@ BENCHES := ingest render worlds  # worlds_gpu and render_gpu need CUDA: python -
 
 .PHONY: demo test check slow bench constraints clean
 
-# The lab plays two real robots: an arm with cameras as far as the split, a pendulum on to what explains it.
+# The lab plays two real robots: an arm with cameras as far as the split and how its bench looks, a pendulum on to what
+# explains it.
 demo: $(STAMP)
 	rm -rf demo
 	$(BIN)/twinproof lab record push --episodes 12 --seed 0 --out demo/lab --truth demo/truth.json
@@ -20,6 +21,8 @@ demo: $(STAMP)
 	$(BIN)/twinproof inspect demo/recording --png demo/timeline.png
 	$(BIN)/twinproof split demo/recording --group-by object,session --out demo/split
 	$(BIN)/twinproof audit demo/split
+	$(BIN)/twinproof lab scan push --out demo/scan
+	$(BIN)/twinproof splat fit demo/scan --iterations 600 --out demo/looks
 	$(BIN)/twinproof lab record pendulum --episodes 8 --seed 0 --to mcap --out demo/pendulum/lab --truth demo/pendulum/truth.json
 	$(BIN)/twinproof ingest demo/pendulum/lab/dataset --rig demo/pendulum/lab/rig.toml --out demo/pendulum/recording
 	$(BIN)/twinproof split demo/pendulum/recording --group-by none --out demo/pendulum/split

@@ -452,6 +452,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "audit": (Audit, _audit),
     "convert": (Convert, _convert),
     "lab record": (LabRecord, _lab_record),
+    "lab scan": (cli_splat.LabScan, cli_splat.scan),
     "reconstruct": (Reconstruct, _reconstruct),
     "identify": (Identify, _identify),
     "excite": (Excite, _excite),

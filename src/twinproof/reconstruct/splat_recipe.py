@@ -54,6 +54,6 @@ class Recipe:
     poses: bool = False
     flat: bool = False
     start_opacity: float = 0.4
-    start_points: int = 20_000  # random points fill up to this where there are fewer
+    start_points: int = 12_000  # where fewer are known, pixels are placed at the depth of what is known beside them
     rates: Rates = field(default_factory=Rates)
     growth: Growth = field(default_factory=Growth)
