@@ -18,6 +18,9 @@ from twinproof import cli
 from twinproof.nouns.recording import Recording
 
 PYTHON = sys.executable
+# Splats are fitted and differentiated with torch (extra learn); drawing them on the CPU needs none.
+NEED_LEARN = ("torch_render", "picture_loss", "splat.cuda", "splat.worlds", "splat_fit", "splat_state", "splat_density",
+              "splat_cuda", "splat_judge", "splat_command")  # fmt: skip
 
 
 def run(*arguments: object) -> int:
@@ -66,9 +69,21 @@ def test_the_core_needs_neither_torch_nor_the_extras():
         "import sys, pkgutil, importlib, twinproof\n"
         "for name in ('torch', 'rosbags', 'mcap', 'mujoco_warp', 'gsplat', 'viser'): sys.modules[name] = None\n"
         "for module in pkgutil.walk_packages(twinproof.__path__, 'twinproof.'):\n"
-        "    if not module.name.endswith(('_gpu', '_kernels')): importlib.import_module(module.name)\n"
+        f"    if not module.name.endswith({NEED_LEARN + ('_gpu', '_kernels')}): importlib.import_module(module.name)\n"
     )
     subprocess.run([PYTHON, "-c", code], check=True)
+
+
+def test_a_command_that_needs_torch_says_so_with_the_cure(tmp_path):
+    code = (
+        "import sys\n"
+        "sys.modules['torch'] = None\n"
+        "from twinproof.cli import main\n"
+        f"main(['splat', 'fit', {str(tmp_path)!r}, '--out', {str(tmp_path / 'scene')!r}])\n"
+    )
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'twinproof[learn]'" in done.stderr
 
 
 def test_a_dataset_goes_all_the_way_to_an_audited_split(practice, tmp_path, capsys):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from tyro.conf import Positional
 
 from twinproof import settings
-from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
     from twinproof.nouns.progress import Progress
@@ -102,6 +102,10 @@ class SplatConvert:
 
 def fit(config: SplatFit) -> int:
     """`twinproof splat fit`."""
+    try:
+        import torch as _  # noqa: F401
+    except ImportError:
+        raise MissingExtra("splats are fitted with torch. Run: pip install 'twinproof[learn]'.") from None
     from twinproof.ingest import report
     from twinproof.nouns.progress import bar
     from twinproof.reconstruct.splat_command import run

@@ -23,7 +23,7 @@ from twinproof.sim.splat.lens import NUMBERS
 from twinproof.sim.splat.project import Cloud, Drawn, Eye
 from twinproof.sim.splat.project_back import Slopes
 
-BLOCK = 4096  # splats that one call projects
+BLOCK = 2048  # splats that one call projects
 NEAR = 0.01  # m
 SHARED = 3  # cameras from which on it pays to prepare every splat once, also those that some do not see
 
