@@ -142,7 +142,7 @@ def _recipe(config: SplatFit) -> Recipe:
 
     base = Recipe(
         iterations=config.iterations, cpu_seconds=config.cpu_seconds, degree=config.degree, exposure=config.exposure,
-        poses=config.refine_poses, flat=config.surfels,
+        poses=config.refine_poses, flat=config.surfels, normal_weight=0.05 if config.surfels else 0.0,
     )  # fmt: skip
     return replace(base, growth=replace(base.growth, most=config.splats))
 

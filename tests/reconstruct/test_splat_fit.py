@@ -203,3 +203,40 @@ def test_too_few_points_to_start_from_are_said() -> None:
 
 def _with(views: Views, **changed: object) -> Views:
     return replace(views, views=(views.views[0], replace(views.views[1], **changed), *views.views[2:]))  # type: ignore[arg-type]
+
+
+def test_normals_agree_with_the_depth_of_a_tilted_plane_and_not_with_another() -> None:
+    from twinproof.reconstruct.splat_shape import normal_loss
+    from twinproof.sim.render_camera import Lens, pixel_rays
+    from twinproof.sim.splat.torch_render import Rendered
+
+    lens = Lens(20, 16, 20.0, 20.0, 9.5, 7.5)
+    normal = np.array([0.3, -0.2, -1.0]) / np.linalg.norm([0.3, -0.2, -1.0])
+    rays = np.concatenate([pixel_rays(lens), np.ones((16, 20, 1))], -1)
+    depth = (normal @ [0, 0, 2.0]) / (rays @ normal)
+    alpha = torch.ones(1, 16, 20)
+    losses = []
+    for shown in (normal, -normal):
+        plane = torch.tensor(np.broadcast_to(shown, (1, 16, 20, 3)).copy())
+        image = Rendered(plane, alpha, torch.tensor(depth)[None], None, plane, None)
+        losses.append(float(normal_loss(image, lens)))
+    assert losses[0] == pytest.approx(0, abs=1e-6)
+    assert losses[1] == pytest.approx(2, abs=1e-6)
+
+
+def test_surfels_with_the_normal_term_lie_flatter() -> None:
+    from twinproof.reconstruct.splat_shape import normal_loss
+    from twinproof.sim.splat.lens import packed
+    from twinproof.sim.splat.torch_render import Scene, Settings
+    from twinproof.sim.splat.torch_render import render as render_torch
+
+    views, bends = capture(6), []
+    for weight in (0.0, 0.2):
+        s = fit(views, replace(SMALL, iterations=120, flat=True, normal_weight=weight), threads=1).splats
+        arrays = (s.means, s.quats_wxyz, s.log_scales, s.logit_opacities, s.sh, s.group)
+        scene = Scene(*(torch.from_numpy(np.array(array)) for array in arrays))
+        view = views.views[0]
+        pose = torch.from_numpy(np.linalg.inv(view.T_world_camera))[None]
+        image = render_torch(scene, pose, torch.from_numpy(packed(lens_of(view)))[None], None, Settings(True, True))
+        bends.append(float(normal_loss(image, lens_of(view))))
+    assert bends[1] < 0.8 * bends[0]

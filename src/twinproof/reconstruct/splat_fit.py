@@ -172,15 +172,15 @@ class _Run:
         shrink = [by for begin, by in recipe.sizes if share >= begin][-1]
         index = self.next_view()
         target, depth, lens = self.pictures.at(index, shrink)
-        more = depth is not None and recipe.depth_weight > 0
+        more = (depth is not None and recipe.depth_weight > 0) or recipe.normal_weight > 0
         rates = self.rates(share)
         if self.device != "cpu":
             self._record(rates)
         image = self.drawn(index, lens, share, more)
         if self.device == "cpu":
-            loss = self._stepped(image, index, target, depth, rates)
+            loss = self._stepped(image, index, target, self._shape_loss(image, depth, lens), rates)
         else:
-            loss = self._stepped_cuda(image, index, target, depth, rates)
+            loss = self._stepped_cuda(image, index, target, self._shape_loss(image, depth, lens), rates)
         if share < recipe.growth.until:
             wander(self.state, recipe.growth, rates["means"] / self.extent, self.torch_rng)
             if self.state.steps % recipe.growth.every == 0:
@@ -188,7 +188,7 @@ class _Run:
         return loss
 
     def _stepped(
-        self, image: Rendered, index: int, target: Photograph, depth: np.ndarray | None, rates: dict[str, float]
+        self, image: Rendered, index: int, target: Photograph, shape: torch.Tensor | None, rates: dict[str, float]
     ) -> torch.Tensor:
         """Compares, goes back, steps."""
         colour = image.colour[0]
@@ -196,14 +196,14 @@ class _Run:
             gain, offset = self.state.values["exposure"][index]
             colour = colour * gain + offset
         loss = picture_loss(colour, target, self.recipe.ssim)
-        (loss + self._depth_loss(image, depth)).backward()
+        (loss if shape is None else loss + shape).backward()
         self._regularise()
         self._note_worth()
         self.state.step(rates)
         return loss.detach()
 
     def _stepped_cuda(
-        self, image: Rendered, index: int, target: Photograph, depth: np.ndarray | None, rates: dict[str, float]
+        self, image: Rendered, index: int, target: Photograph, shape: torch.Tensor | None, rates: dict[str, float]
     ) -> torch.Tensor:
         """The same with loss and Adam replayed from recordings."""
         from twinproof.reconstruct.splat_cuda import LossGraph
@@ -213,8 +213,8 @@ class _Run:
         if (height, width) not in self.graphs:
             self.graphs[height, width] = LossGraph(height, width, self.recipe.ssim, self.device)
         loss, by_colour, by_exposure = self.graphs[height, width](colour.detach(), exposures[index].detach(), target)
-        if image.depth is not None:
-            torch.autograd.backward([colour, self._depth_loss(image, depth)], [by_colour, None])
+        if shape is not None:
+            torch.autograd.backward([colour, shape], [by_colour, None])
         else:
             colour.backward(by_colour)
         assert exposures.grad is not None
@@ -232,13 +232,17 @@ class _Run:
             names = tuple(name for name in rates if not still.get(name, False))
             self.adam = AdamGraph(self.state, self.recipe, self.extent, names)
 
-    def _depth_loss(self, image: Rendered, depth: np.ndarray | None) -> torch.Tensor:
-        if image.depth is None:
-            return torch.zeros((), device=self.device)
-        known = torch.tensor(depth, device=image.depth.device)  # a copy: views are read-only
-        counts = (known > 0) & (image.alpha[0] > 0.5)
-        miss = (image.depth[0] - known).abs() / known.clamp(min=0.1)
-        return self.recipe.depth_weight * (miss * counts).sum() / max(int(counts.sum()), 1)
+    def _shape_loss(self, image: Rendered, depth: np.ndarray | None, lens: Lens) -> torch.Tensor | None:
+        """Depth where it was measured, and normals that agree with the depth's own slope; None where neither counts."""
+        from twinproof.reconstruct.splat_shape import depth_loss, normal_loss
+
+        total = None
+        if depth is not None and self.recipe.depth_weight > 0:
+            total = self.recipe.depth_weight * depth_loss(image, depth)
+        if self.recipe.normal_weight > 0:
+            bend = self.recipe.normal_weight * normal_loss(image, lens)
+            total = bend if total is None else total + bend
+        return total
 
     def _regularise(self) -> None:
         """Adds the slopes of the mean opacity and of the mean scale."""

@@ -49,7 +49,7 @@ class Recipe:
     opacity_weight: float = 0.01
     scale_weight: float = 0.01
     depth_weight: float = 0.1
-    normal_weight: float = 0.0
+    normal_weight: float = 0.0  # for surfels 0.05 makes smooth surfaces
     exposure: bool = True
     poses: bool = False
     flat: bool = False
