@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -110,6 +111,7 @@ def fit(config: SplatFit) -> int:
     from twinproof.nouns.progress import bar
     from twinproof.reconstruct.splat_command import run
 
+    started = datetime.now(UTC)
     with bar("views") as progress:
         views, apart = _views(config, progress)
     for note in views.notes:
@@ -125,6 +127,7 @@ def fit(config: SplatFit) -> int:
         sys.stderr.write(f"stopped: the same command goes on from the last checkpoint in {config.out}\n")
         return 130
     settings.save(settings.resolved(config, "splat fit"), config.out)
+    _log(config, started)
     figures = result.figures()
     held = "no view was held out" if not figures else (
         f"{len(result.judged)} held-out views: PSNR {figures['psnr_db']:.2f} dB, SSIM {figures['ssim']:.3f}, "
@@ -135,6 +138,17 @@ def fit(config: SplatFit) -> int:
         f"{config.out}: {len(fitted.splats)} splats after {fitted.steps} steps, {fitted.cpu_s:.0f} CPU-s. {held}"
     )
     return 0
+
+
+def _log(config: SplatFit, started: datetime) -> None:
+    """Writes the fit into the ledger of the Split it was made from."""
+    from twinproof.nouns.hashing import hash_file
+    from twinproof.nouns.split import Split
+
+    if (config.source / "split.json").is_file():
+        split = Split.load(config.source)
+        made = hash_file(config.out / "scene.ply")
+        split.log_fit("splat fit", made, split.ids("calibration"), started, datetime.now(UTC))
 
 
 def _recipe(config: SplatFit) -> Recipe:

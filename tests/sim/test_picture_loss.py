@@ -23,10 +23,10 @@ def test_the_kernel_gives_what_torch_gives(share: float, masked: bool) -> None:
     target, shown = pair()
     weight = (np.random.default_rng(1).uniform(size=target.shape[:2]) > 0.3) if masked else None
     known = photograph(target, weight)
-    ours = picture_loss(shown, known, share)
+    ours = picture_loss(shown, known, share, 3.0)
     (slope,) = torch.autograd.grad(ours, shown)
     exact = shown.detach().double().requires_grad_()
-    theirs = torch_loss(exact, known, share)
+    theirs = torch_loss(exact, known, share, 3.0)
     (wanted,) = torch.autograd.grad(theirs, exact)
     assert float(ours.detach()) == pytest.approx(float(theirs.detach()), rel=1e-5)
     assert float((slope - wanted).norm() / wanted.norm()) < 1e-5

@@ -19,7 +19,7 @@ WARM = 3  # runs before a recording: libraries set themselves up in the first
 class LossGraph:
     """Loss of a picture under an exposure, with its slopes by both, for pictures of one size."""
 
-    def __init__(self, height: int, width: int, share: float, device: str) -> None:
+    def __init__(self, height: int, width: int, recipe: Recipe, device: str) -> None:
         self.colour = torch.zeros(height, width, 3, device=device).requires_grad_()
         self.exposure = torch.tensor([[1.0] * 3, [0.0] * 3], device=device).requires_grad_()
         plane = torch.zeros(3, height, width, device=device)
@@ -27,7 +27,7 @@ class LossGraph:
 
         def work():
             gain, offset = self.exposure
-            loss = torch_loss(self.colour * gain + offset, Photograph(*self.target), share)
+            loss = torch_loss(self.colour * gain + offset, Photograph(*self.target), recipe.ssim, recipe.squares)
             return (loss.detach(), *torch.autograd.grad(loss, (self.colour, self.exposure)))
 
         aside = torch.cuda.Stream()

@@ -195,7 +195,7 @@ class _Run:
         if self.recipe.exposure:
             gain, offset = self.state.values["exposure"][index]
             colour = colour * gain + offset
-        loss = picture_loss(colour, target, self.recipe.ssim)
+        loss = picture_loss(colour, target, self.recipe.ssim, self.recipe.squares)
         (loss if shape is None else loss + shape).backward()
         self._regularise()
         self._note_worth()
@@ -211,7 +211,7 @@ class _Run:
         colour, exposures = image.colour[0], self.state.values["exposure"]
         height, width = colour.shape[:2]
         if (height, width) not in self.graphs:
-            self.graphs[height, width] = LossGraph(height, width, self.recipe.ssim, self.device)
+            self.graphs[height, width] = LossGraph(height, width, self.recipe, self.device)
         loss, by_colour, by_exposure = self.graphs[height, width](colour.detach(), exposures[index].detach(), target)
         if shape is not None:
             torch.autograd.backward([colour, shape], [by_colour, None])

@@ -46,6 +46,7 @@ class Recipe:
     degree_every: float = 0.15  # share of the run between two degrees of the harmonics
     sizes: tuple[tuple[float, int], ...] = ((0.0, 4), (0.15, 2), (0.5, 1))  # from this share on, pictures 1 / this
     ssim: float = 0.2
+    squares: float = 0.0  # of L2 beside L1
     opacity_weight: float = 0.01
     scale_weight: float = 0.01
     depth_weight: float = 0.1

@@ -1,4 +1,4 @@
-"""The loss between a drawn picture and its photograph: (1 - s) · L1 + s · (1 - SSIM), with its slope by every pixel.
+"""The loss between a drawn picture and its photograph: (1 - s) (L1 + L2) + s (1 - SSIM), with its slopes.
 
 On the CPU both come out of one pass of numba: what depends on the photograph alone is filtered once and kept, so a step
 filters three maps forward and three back. On a GPU the same is written in torch. Zeros surround the picture, as in
@@ -69,7 +69,7 @@ def blur(plane, work, out):
 
 
 @njit(**FAST)
-def plane_loss(x, y, mean_y, spread_y, weight, share, slope):
+def plane_loss(x, y, mean_y, spread_y, weight, share, squares, slope):
     """The loss of one channel (its sum over pixels), and its slope by every pixel."""
     height, width = x.shape
     work, mean, square, cross = (np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty_like(x))
@@ -98,20 +98,28 @@ def plane_loss(x, y, mean_y, spread_y, weight, share, slope):
         for j in range(width):
             miss = x[i, j] - y[i, j]
             level = (f32(1) - share) * weight[i, j]
-            total += level * abs(miss)
+            total += level * (abs(miss) + squares * miss * miss)
             sign = f32(1) if miss > 0 else (f32(-1) if miss < 0 else f32(0))
-            slope[i, j] += f32(2) * x[i, j] * mean[i, j] + y[i, j] * square[i, j] + level * sign
+            pull = level * (sign + f32(2) * squares * miss)
+            slope[i, j] += f32(2) * x[i, j] * mean[i, j] + y[i, j] * square[i, j] + pull
     return total
 
 
 class _Loss(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, picture, target: Photograph, share: float):
+    def forward(ctx: Any, picture, target: Photograph, share: float, squares: float):
         planes = np.ascontiguousarray(np.moveaxis(picture.detach().numpy(), -1, 0))
         slope, total = np.empty_like(planes), 0.0
         for c in range(3):
             total += plane_loss(
-                planes[c], target.rgb[c], target.mean[c], target.spread[c], target.weight, f32(share), slope[c]
+                planes[c],
+                target.rgb[c],
+                target.mean[c],
+                target.spread[c],
+                target.weight,
+                f32(share),
+                f32(squares),
+                slope[c],
             )
         count = planes.size
         ctx.slope = torch.from_numpy(np.ascontiguousarray(np.moveaxis(slope, 0, -1)) / f32(count))
@@ -119,17 +127,17 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, upstream):
-        return upstream * ctx.slope, None, None
+        return upstream * ctx.slope, None, None, None
 
 
-def picture_loss(picture, target: Photograph, share: float = 0.2):
-    """The mean over pixels and channels of (1 - share) |difference| + share (1 - SSIM); picture is (H, W, 3)."""
+def picture_loss(picture, target: Photograph, share: float = 0.2, squares: float = 0.0):
+    """The mean over pixels and channels of (1 - share) (|d| + squares d²) + share (1 - SSIM), d the difference."""
     if picture.device.type == "cpu":
-        return _Loss.apply(picture, target, share)
-    return torch_loss(picture, target, share)
+        return _Loss.apply(picture, target, share, squares)
+    return torch_loss(picture, target, share, squares)
 
 
-def torch_loss(picture, target: Photograph, share: float = 0.2):
+def torch_loss(picture, target: Photograph, share: float = 0.2, squares: float = 0.0):
     """The same in plain torch, on any device; the reference of the kernel."""
     x = picture.permute(2, 0, 1)
     y, mean_y, spread_y, weight = (torch.as_tensor(each, device=x.device, dtype=x.dtype) for each in target)
@@ -137,7 +145,8 @@ def torch_loss(picture, target: Photograph, share: float = 0.2):
     mean, square, cross = (down @ torch.cat([x, x * x, x * y]) @ across).chunk(3)
     top = (2 * mean * mean_y + C1) * (2 * (cross - mean * mean_y) + C2)
     low = (mean**2 + mean_y**2 + C1) * (square - mean**2 + spread_y + C2)
-    return (weight * ((1 - share) * (x - y).abs() + share * (1 - top / low))).mean()
+    miss = x - y
+    return (weight * ((1 - share) * (miss.abs() + squares * miss * miss) + share * (1 - top / low))).mean()
 
 
 @lru_cache(maxsize=8)
