@@ -110,6 +110,23 @@ def test_torque_at_a_sample_describes_the_step_before() -> None:
     assert np.abs(shooting.roll([true]).gap[0, of_entry(shooting, "torque")]).max() > 1e-2
 
 
+@pytest.mark.parametrize("every", [2, 5])
+def test_a_torque_that_jumps_between_two_samples_of_motion_leaves_nothing(every: int) -> None:
+    # steps of 2 ms, while motion is kept every 4 ms; commands change at any step
+    scene = Scene(SERVO.replace('timestep="0.004"', 'timestep="0.002"'))
+    asked = sines(400, 1, 0.002, 0, held_s=0.018)
+    motion = moved(scene, asked, qpos=np.array([0.3]))
+    signals = joint_signals(motion, asked, every)
+    whole = joint_signals(motion, asked)["command"]
+    shooting = Shooting([of(motion, scene, {**signals, "command": whole})], (), 0.2)
+    true = Variant(np.zeros((1, 0)), *true_starts(shooting, motion))
+    assert shooting.substeps == 1
+    assert np.abs(np.diff(motion.torque[1:], axis=0)).max() > 1.0
+    assert np.abs(shooting.roll([true]).gap[0, of_entry(shooting, "torque")]).max() < 1e-6
+    without = Shooting([of(motion, scene, {"state": signals["state"], "command": whole})], (), 0.2)
+    assert without.substeps == 2
+
+
 def test_gaps_are_ordered_by_window_and_labelled() -> None:
     motion, signals = arm()
     shooting = Shooting([of(motion, Scene(DOUBLE), signals)], tuple(TRUTH), 0.2)

@@ -33,6 +33,7 @@ KINDS: dict[str, Kind] = {
     "wrench": "sensor",
     "imu": "sensor",
 }
+FORCES = ("torque", "sensor")  # kinds that derive from forces
 OUTPUT = {"position": "qpos", "velocity": "qvel", "torque": "qfrc_actuator", "pose": "qpos", "sensor": "sensordata"}
 ENDINGS = ("", ".pos", ".vel", ".effort", "_position", "_velocity", "_torque", "_pos", "_vel", "_joint")
 POSE = ("x", "y", "z", "qw", "qx", "qy", "qz")

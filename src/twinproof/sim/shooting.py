@@ -20,7 +20,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.sim.comparison import compare
 from twinproof.sim.experiment import Experiment, Passage, passage, touching
 from twinproof.sim.parameters.base import names
-from twinproof.sim.readings import Reading
+from twinproof.sim.readings import FORCES, Reading
 from twinproof.sim.rollout import Rollouts
 from twinproof.sim.smooth import states_at
 from twinproof.sim.tangent import differentiate_pos, integrate_pos
@@ -29,7 +29,7 @@ from twinproof.sim.windows import Commands, Start
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-SAMPLE_S = 0.004  # simulated outputs are kept about this often and drawn straight between
+SAMPLE_S = 0.004  # simulated motion is kept about this often and drawn straight between; forces at every step
 AT_ONCE = 384 << 20  # bytes of outputs in one rollout
 BLOCK_S = 0.25
 STATE_STEP = 1e-6  # of finite differences by a window's start: rad, m, and per second
@@ -88,7 +88,9 @@ class Shooting:
         self.fixed = dict(fixed or {})
         self.model: Any = experiments[0].scene.nominal()
         self.step_s = experiments[0].step_s
-        self.substeps = max(1, int(SAMPLE_S / self.step_s + 1e-6))
+        # Forces jump where a command arrives: drawn straight between samples they would be half a jump wrong.
+        jumps = any(reading.kind in FORCES for each in experiments for reading in each.readings)
+        self.substeps = 1 if jumps else max(1, int(SAMPLE_S / self.step_s + 1e-6))
         self._nthread = nthread
         self._cut()
         self.tables = self._tabulate()
@@ -172,7 +174,7 @@ class Shooting:
             k = np.searchsorted(begins, reading.time_s + 1e-9, side="right") - 1
             since = reading.time_s - begins[np.maximum(k, 0)]
             # What derives from forces is known from the first control on, not at the start itself.
-            late = self.substeps * self.step_s + self.step_s if reading.kind in ("torque", "sensor") else 0.0
+            late = self.substeps * self.step_s + self.step_s if reading.kind in FORCES else 0.0
             kept = (k >= 0) & (reading.time_s <= ends[np.maximum(k, 0)] + 1e-9) & (since >= late - 1e-9)
             windows.append(mine[k[kept]])
             times.append(since[kept])
