@@ -13,7 +13,8 @@ import torch
 from twinproof.nouns.splats import SH0, Splats
 from twinproof.nouns.views import Views
 from twinproof.reconstruct.splat_fit import lens_of
-from twinproof.reconstruct.splat_state import extent_of
+from twinproof.reconstruct.splat_recipe import Recipe
+from twinproof.reconstruct.splat_state import extent_of, start
 from twinproof.sim.splat.lens import packed
 from twinproof.sim.splat.torch_render import Scene, Settings, render
 
@@ -27,14 +28,18 @@ def fit_plain(views: Views, cpu_seconds: float, seed: int = 0, threads: int = 1)
     from scipy.spatial import KDTree
 
     rng, began = np.random.default_rng(seed), time.process_time()
-    points = np.asarray(views.points, float)
+    points, colours = np.asarray(views.points, float), views.colours / 255
+    if len(points) < 100:  # no SfM points: it starts where our recipe does
+        state = start(views, Recipe(), rng, "cpu")
+        points = state.values["means"].detach().double().numpy()
+        colours = state.values["sh0"].detach().numpy()[:, 0] * SH0 + 0.5
     near = KDTree(points).query(points, k=4)[0][:, 1:].mean(axis=1)
     arrays = {
         "means": points,
         "quats": np.tile([1.0, 0, 0, 0], (len(points), 1)),
         "log_scales": np.repeat(np.log(np.clip(near, 1e-6, 0.1 * extent_of(views)))[:, None], 3, 1),
         "logits": np.zeros(len(points)),
-        "sh": ((views.colours / 255 - 0.5) / SH0)[:, None],
+        "sh": ((colours - 0.5) / SH0)[:, None],
     }
     values = {name: torch.tensor(array, dtype=torch.float32).requires_grad_() for name, array in arrays.items()}
     rates = {name: rate * (extent_of(views) if name == "means" else 1) for name, rate in RATES.items()}

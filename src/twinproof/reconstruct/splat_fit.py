@@ -1,7 +1,7 @@
 """Fits splats to posed pictures: coarse to fine, one picture a step, on the CPU engine or on a GPU.
 
-A step draws one view, compares (L1 and SSIM, exposure of that view applied), goes back, and lets Adam step. Every so
-many steps splats that show nothing move to where the picture is wrong. A stopped fit goes on from its last checkpoint.
+A step draws one view, compares (L1, L2 and SSIM, exposure of that view applied), goes back, and lets Adam step. Every
+so many steps splats that show nothing move to where the picture is wrong. A stopped fit goes on from its checkpoint.
 """
 
 from __future__ import annotations
