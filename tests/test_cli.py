@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -226,6 +227,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
         process.send_signal(signal.SIGINT)
         _, text = process.communicate(timeout=60)
         if process.returncode == 0:  # it was faster than the signal
+            shutil.rmtree(out)
             continue
         if wait_for_work:
             assert process.returncode == 130, text.decode()
