@@ -75,8 +75,9 @@ def test_a_stopped_fit_is_said_and_goes_on(
     assert run("splat", "fit", posed, "--out", out, *FEW) == 130
     assert "goes on from the last checkpoint" in capsys.readouterr().err
     monkeypatch.setattr(splat_command, "fit", real)
-    assert run("splat", "fit", posed, "--out", out, *FEW, "--seed", 5) == 1
-    assert "a stopped fit with other settings" in capsys.readouterr().err
+    for changed in (("--seed", 5), ("--hold-out-every", 4), ("--longest-px", 32)):
+        assert run("splat", "fit", posed, "--out", out, *FEW, *changed) == 1
+        assert "a stopped fit with other settings or pictures" in capsys.readouterr().err
     assert run("splat", "fit", posed, "--out", out, *FEW) == 0
 
 

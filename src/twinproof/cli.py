@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from twinproof import __version__, cli_splat, settings
+from twinproof import __version__, cli_identify, cli_lab, cli_splat, settings
 from twinproof.nouns.errors import ConfigError, TwinproofError
 
 
@@ -130,47 +130,6 @@ class Convert:
 
 
 @dataclass(frozen=True)
-class LabRecord:
-    """Record a practice robot: a simulated bench with wrong parameters and unmodelled effects plays the real one.
-
-    examples:
-      twinproof lab record push --episodes 12 --seed 0 --out practice
-      twinproof lab record pendulum --episodes 8 --effects off --truth truth.json --out practice
-      twinproof lab record handover --to mcap --size 320 240 --out practice
-      twinproof lab record pendulum --episodes 1 --trajectory trajectory.json --out excited
-
-    Writes a dataset, a rig.toml and the nominal model; what is hidden goes to --truth alone.
-    """
-
-    bench: Positional[Literal["pendulum", "push", "drawer", "handover"]]
-    """Which bench."""
-    out: Path
-    """The new folder."""
-    episodes: int = 12
-    """How many takes."""
-    seed: int = 0
-    """Decides everything that is drawn."""
-    truth: Path | None = None
-    """Where the hidden truth goes, for scoring. No stage reads it."""
-    to: Literal["lerobot", "mcap"] = "lerobot"
-    """LeRobot v3.0 (a fixed-rate grid) or ROS 2 bags in MCAP (true stamps and latency)."""
-    effects: str = "all"
-    """Effects that no twin models: all, off, or names with commas (docs/lab.md)."""
-    size: tuple[int, int] = (160, 120)
-    """Width and height of the pictures."""
-    images: bool = True
-    """Whether the cameras run."""
-    tracker: Literal["tag", "mocap"] | None = None
-    """A sensor for object poses, with noise and dropouts; without one there is no pose track."""
-    behaviours: str | None = None
-    """Behaviours to play, with commas, instead of the bench's own cycle."""
-    scan: bool = True
-    """Whether every sixth episode carries the wrist camera around the scene."""
-    trajectory: Path | None = None
-    """Play these commands (a file that `twinproof excite` wrote) in every episode, instead of behaviours."""
-
-
-@dataclass(frozen=True)
 class Reconstruct:
     """Make a Twin. So far from a scene that you state: MJCF or URDF, every part marked as declared.
 
@@ -184,101 +143,6 @@ class Reconstruct:
     """The scene's MJCF or URDF file; its meshes and textures lie beside it."""
     out: Path
     """The new Twin folder."""
-
-
-@dataclass(frozen=True)
-class Identify:
-    """Find masses, frictions, dampings, delays from calibration episodes: a Posterior, and what they cannot tell.
-
-    examples:
-      twinproof identify twin split --parameters 'joint.*.damping' 'body.arm.mass' 'actuator.*.delay' --out posterior
-      twinproof identify twin split --parameters 'body.cube.mass' --prior 'body.cube.mass=0.37+-0.01' --out posterior
-      twinproof identify twin split --parameters 'object.cube.friction' --fit cloud --out posterior
-      twinproof identify twin split --parameters 'body.object.mass' --differ 'body.object.mass=object' --out posterior
-      twinproof identify twin split --parameters 'joint.*.damping' --method svgd --plots plots --out posterior
-
-    A killed run goes on where it was when it is started again with the same settings.
-    """
-
-    twin: Positional[Path]
-    """A Twin folder."""
-    split: Positional[Path]
-    """A Split folder. Calibration is fitted, validation tests the bands, the holdout stays sealed."""
-    parameters: tuple[str, ...]
-    """Ids or patterns (docs/parameters.md): 'joint.*.damping', 'object.cube.friction', 'signal.NAME.delay'."""
-    out: Path
-    """The new Posterior folder."""
-    prior: tuple[str, ...] = ()
-    """What is known: a range 'PATTERN=LOW..HIGH', or a value with its sd 'PATTERN=MEAN+-SD'. Default: a wide range."""
-    differ: tuple[str, ...] = ()
-    """Parameters that differ between objects or episodes: 'body.object.mass=object', 'joint.*.offset=episode'."""
-    scenes: str | None = None
-    """Other scenes for other objects, by label: 'practice/scene_{object}.xml'."""
-    fix: tuple[str, ...] = ()
-    """Known values that are not fitted: 'actuator.elbow.delay=0.012'."""
-    method: Literal["laplace", "bootstrap", "svgd", "mdn", "npe"] = "laplace"
-    """How the posterior is drawn. laplace is the fast default; mdn and npe need the extras learn and sbi."""
-    fit: Literal["steps", "cloud"] = "steps"
-    """How the best values are found: steps for smooth motion, cloud for tosses and tumbling."""
-    horizons: str | None = None
-    """Window lengths in s: stages apart by ';', lengths fitted at once by ','. Default: '0.15; 0.6; 0.15', or with
-    --fit cloud '0.11, inf'. 'inf' is a whole episode."""
-    starts: int = 1
-    """Where the fit begins: the nominal values, and so many scattered points less one."""
-    seed: int = 0
-    """Decides everything that is drawn."""
-    plots: Path | None = None
-    """A new folder for pictures: fits, pairs, prior and posterior, weak directions, spectra, coverage."""
-    actuators: Path | None = None
-    """A new JSON file: the motors' friction as a law of its own (bristles, Stribeck, load), and whether it helps."""
-    residual: Path | None = None
-    """A new folder: a learned correction of joint torques, kept only if it helps on validation."""
-
-
-@dataclass(frozen=True)
-class Excite:
-    """Design the next experiment: a motion within limits that tells most about named parameters, and by how much.
-
-    examples:
-      twinproof excite twin posterior --parameters 'joint.*.damping' --split split --out trajectory.json
-      twinproof excite twin posterior --seconds 20 --criterion E --speed elbow=1.5 --limit 'elbow=-1..1' --out t.json
-      twinproof excite --scene scene.xml --parameters 'joint.*.damping' --out trajectory.json
-
-    The trajectory is played through the robot interface (docs/robot_interface.md).
-    """
-
-    artifacts: Positional[tuple[Path, ...]]
-    """A Twin folder and a Posterior folder: what is known today. Or --scene instead of both."""
-    out: Path
-    """The new trajectory file, JSON."""
-    parameters: tuple[str, ...] = ()
-    """Ids or patterns of the parameters that the experiment is for; all of the posterior's by default."""
-    scene: Path | None = None
-    """A scene instead of a twin: nothing is known yet but ranges."""
-    prior: tuple[str, ...] = ()
-    """With --scene: what is known, 'PATTERN=LOW..HIGH' or 'PATTERN=MEAN+-SD'."""
-    split: Path | None = None
-    """A Split whose calibration shows what the robot measures, how well, and where it begins."""
-    seconds: float = 10.0
-    """How long."""
-    rate_hz: float = 50.0
-    """Commands a second."""
-    criterion: Literal["D", "E"] = "D"
-    """Shrink the volume of what stays unknown (D), or its longest axis (E)."""
-    joints: tuple[str, ...] = ()
-    """Joints that may move; all driven ones by default."""
-    speed: tuple[str, ...] = ()
-    """Largest speeds, 'elbow=1.5' in rad/s or m/s."""
-    limit: tuple[str, ...] = ()
-    """Narrower ranges, 'elbow=-1..1' in rad or m."""
-    home: tuple[str, ...] = ()
-    """Where it begins and ends, 'elbow=0.3'."""
-    torque_share: float = 0.8
-    """Share of the motors' torque that may be used."""
-    candidates: int = 48
-    """Random motions that the search begins with."""
-    seed: int = 0
-    """Decides the search."""
 
 
 @dataclass(frozen=True)
@@ -378,24 +242,6 @@ def _convert(config: Convert) -> int:
     return 0
 
 
-def _lab_record(config: LabRecord) -> int:
-    from twinproof.ingest import report
-    from twinproof.lab.record import Options, record
-    from twinproof.nouns.progress import bar
-    from twinproof.nouns.trajectory import read_trajectory
-
-    names = tuple(name.strip() for name in (config.behaviours or "").split(",") if name.strip())
-    played = None if config.trajectory is None else read_trajectory(config.trajectory)
-    how = Options(
-        config.to, config.effects, config.size, config.images, config.tracker, names, config.scan, trajectory=played
-    )
-    with bar("lab") as progress:
-        record(config.bench, config.episodes, config.seed, config.out, config.truth, how, progress)
-    report.say(f"reality: lab bench {config.bench!r}, simulated; {config.episodes} episodes in {config.out}")
-    report.say(f"  twinproof ingest {config.out / 'dataset'} --rig {config.out / 'rig.toml'} --out recording")
-    return 0
-
-
 def _reconstruct(config: Reconstruct) -> int:
     import tempfile
     from datetime import UTC, datetime
@@ -419,26 +265,6 @@ def _reconstruct(config: Reconstruct) -> int:
     return 0
 
 
-def _identify(config: Identify) -> int:
-    from twinproof.identify import command, report
-
-    with command.bars() as progress:
-        found = command.run(command.Asked(**vars(config)), progress)
-    settings.save(settings.resolved(config, "identify"), config.out)
-    report.posterior(found, config.out)
-    return 0
-
-
-def _excite(config: Excite) -> int:
-    from twinproof.identify import excite_command
-    from twinproof.nouns.progress import bar
-
-    with bar("excite") as progress:
-        found = excite_command.run(excite_command.Asked(**vars(config)), progress)
-    excite_command.report(found, config.out)
-    return 0
-
-
 def _doctor(config: Doctor) -> int:
     from twinproof import doctor
 
@@ -451,11 +277,11 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "split": (Split, _split),
     "audit": (Audit, _audit),
     "convert": (Convert, _convert),
-    "lab record": (LabRecord, _lab_record),
-    "lab scan": (cli_splat.LabScan, cli_splat.scan),
+    "lab record": (cli_lab.LabRecord, cli_lab.record),
+    "lab scan": (cli_lab.LabScan, cli_lab.scan),
     "reconstruct": (Reconstruct, _reconstruct),
-    "identify": (Identify, _identify),
-    "excite": (Excite, _excite),
+    "identify": (cli_identify.Identify, cli_identify.identify),
+    "excite": (cli_identify.Excite, cli_identify.excite),
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),
     "splat convert": (cli_splat.SplatConvert, cli_splat.convert),
     "doctor": (Doctor, _doctor),

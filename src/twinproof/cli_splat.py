@@ -67,27 +67,6 @@ class SplatFit:
 
 
 @dataclass(frozen=True)
-class LabScan:
-    """Walk round a practice bench with a hand-held camera: pictures with poses, to fit splats to.
-
-    examples:
-      twinproof lab scan push --out scan
-      twinproof splat fit scan --out scene
-    """
-
-    bench: Positional[Literal["push", "drawer", "handover"]]
-    """Which bench."""
-    out: Path
-    """The new folder: pictures and a transforms.json."""
-    pictures: int = 40
-    """How many."""
-    size: tuple[int, int] = (320, 240)
-    """Their width and height, px."""
-    seed: int = 0
-    """Which plant, and which walk."""
-
-
-@dataclass(frozen=True)
 class SplatConvert:
     """Write splats in another format: standard PLY, or SPZ for web viewers.
 
@@ -186,18 +165,6 @@ def _views(config: SplatFit, progress: Progress) -> tuple[Views, Views | None]:
             structure_from_motion(source, model, progress)
         source = model
     return posed_views(source, config.longest_px, progress), None
-
-
-def scan(config: LabScan) -> int:
-    """`twinproof lab scan`."""
-    from twinproof.ingest import report
-    from twinproof.lab.scan import scan as walk
-    from twinproof.nouns.progress import bar
-
-    with bar("scan") as progress:
-        walk(config.bench, config.seed, config.out, config.pictures, config.size, progress)
-    report.say(f"reality: lab bench {config.bench!r}, simulated; {config.pictures} pictures in {config.out}")
-    return 0
 
 
 def convert(config: SplatConvert) -> int:

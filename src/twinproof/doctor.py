@@ -40,14 +40,15 @@ def run(*, as_json: bool) -> int:
 
 def machine() -> list[Check]:
     """Versions, threads, memory, disk."""
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from twinproof.sim.threads import threads_usable
+
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     return [
         Check("twinproof", True, __version__),
         Check("system", True, system),
-        Check("threads", True, f"{threads} usable, {pages:.1f} GiB memory"),
+        Check("threads", True, f"{threads_usable()} usable, {pages:.1f} GiB memory"),
         Check("disk", free > 2, f"{free:.0f} GiB free here", "" if free > 2 else "free some space before ingesting"),
     ]
 

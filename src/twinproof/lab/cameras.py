@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from twinproof.lab.reality import Reality
 from twinproof.nouns.randomness import stream
 from twinproof.sim.render_camera import Lens, Named
 from twinproof.sim.render_rays import Rays
+from twinproof.sim.threads import threads_usable
 from twinproof.sim.world import World
 
 BAND_RAD, BANDS = 0.006, 8  # a rolling exposure is drawn in bands, one for so much motion (rad or m), at most so many
@@ -119,7 +119,7 @@ class Film:
 
     def roll(self, shots: Shots) -> Iterator[np.ndarray]:
         """The pictures of all shots in order; whole pictures are drawn side by side on all cores."""
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(threads_usable()) as pool:
             yield from pool.map(self.picture, shots.true_s.tolist(), shots.number.tolist())
 
 

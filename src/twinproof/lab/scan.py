@@ -13,6 +13,7 @@ import numpy as np
 
 from twinproof.lab.benches import bench as bench_of
 from twinproof.lab.models.room import Look
+from twinproof.lab.models.textures import png
 from twinproof.lab.population import instance
 from twinproof.lab.reality import Reality
 from twinproof.nouns.errors import ConfigError
@@ -54,7 +55,7 @@ def scan(
             assert drawn.rgb is not None
             noisy = drawn.rgb / 255 * gain + rng.normal(0, NOISE_SD, drawn.rgb.shape)
             file = f"picture_{k:03d}.png"
-            _write(folder / file, noisy)
+            (folder / file).write_bytes(png(255 * noisy))
             found = _shaken(true, rng) @ np.diag([1.0, -1.0, -1.0, 1.0])
             frames.append({"file_path": file, "transform_matrix": found.tolist()})
             progress(k + 1, file, pictures)
@@ -83,9 +84,3 @@ def _shaken(pose: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     found[:3, :3] = pose[:3, :3] @ Rotation.from_rotvec(rng.normal(0, TURN_SD_RAD, 3)).as_matrix()
     found[:3, 3] += rng.normal(0, POSITION_SD_M, 3)
     return found
-
-
-def _write(path: Path, rgb: np.ndarray) -> None:
-    from matplotlib.image import imsave
-
-    imsave(path, np.clip(rgb, 0, 1))

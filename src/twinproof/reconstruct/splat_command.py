@@ -63,7 +63,7 @@ def run(
     torch.set_num_threads(1)  # torch's part is small: its threads would only wait for ours
     train, test = (views, apart) if apart is not None else held_out(views, every)
     check(train)
-    _claim(out, views, recipe, seed)
+    _claim(out, train, recipe, seed)
     watched = _watch(out, train, test)
     fitted = fit(train, recipe, seed, device=device, threads=threads, folder=out, progress=progress, look=watched)
     fitted = settled(fitted)
@@ -80,18 +80,20 @@ def run(
     return result
 
 
-def _claim(out: Path, views: Views, recipe: Recipe, seed: int) -> None:
+def _claim(out: Path, train: Views, recipe: Recipe, seed: int) -> None:
     """Makes the folder this fit's own: a finished fit and a stopped one of other settings are not touched."""
     asked = {
         "format": FORMAT,
         "recipe": content_hash(_plain(recipe)),
-        "views": content_hash([view.name for view in views.views]),
+        "views": content_hash([[view.name, *view.rgb.shape[:2]] for view in train.views]),
         "seed": seed,
     }
     if (out / "fit.json").exists():
         raise SplatError(f"{out} already holds a fitted scene. Name another folder, or remove it.")
     if (out / ASKED).exists() and read_json(out / ASKED, FORMAT, SplatError) != asked:
-        raise SplatError(f"{out} holds a stopped fit with other settings. Use those, or name another folder.")
+        raise SplatError(
+            f"{out} holds a stopped fit with other settings or pictures. Use those, or name another folder."
+        )
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / ASKED, asked)
 

@@ -6,6 +6,7 @@ so many steps splats that show nothing move to where the picture is wrong. A sto
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -349,14 +350,10 @@ def _save(run: _Run, folder: Path) -> None:
 
 
 def _packed(state: Any) -> np.ndarray:
-    import json
-
     return np.frombuffer(json.dumps(state).encode(), np.uint8)
 
 
 def _unpacked(data: np.ndarray) -> Any:
-    import json
-
     return json.loads(bytes(data))
 
 

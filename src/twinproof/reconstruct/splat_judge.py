@@ -14,6 +14,7 @@ import numpy as np
 from twinproof.nouns.splats import SH0, Splats
 from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct.splat_fit import Fitted, lens_of
+from twinproof.reconstruct.splat_state import seen_in
 from twinproof.sim.picture_distance import flip, psnr, ssim
 from twinproof.sim.render_camera import Camera
 from twinproof.sim.splat.render import CPU, Device, render
@@ -88,15 +89,9 @@ def grouped(splats: Splats, views: Views) -> Splats:
     for view in views.views:
         if view.mask is None:
             continue
-        T = np.linalg.inv(view.T_world_camera)
-        local = splats.means @ T[:3, :3].T + T[:3, 3]
-        ahead, k = local[:, 2] > 0.01, view.intrinsics
-        z = np.where(ahead, local[:, 2], 1)
-        column = np.round(local[:, 0] / z * k.fx + k.cx).astype(int)
-        row = np.round(local[:, 1] / z * k.fy + k.cy).astype(int)
-        height, width = view.mask.shape
-        seen = np.flatnonzero(ahead & (column >= 0) & (column < width) & (row >= 0) & (row < height))
-        label = view.mask[row[seen], column[seen]]
+        seen, pixels, _ = seen_in(view, splats.means.astype(float), 0.01)
+        column, row = np.round(pixels).astype(int).T
+        label = view.mask[row, column]
         known = label >= 0
         np.add.at(votes, (seen[known], label[known]), 1)
     group = np.where(votes.any(axis=1), votes.argmax(axis=1), splats.group)

@@ -13,6 +13,7 @@ from twinproof.nouns.errors import SplatError
 from twinproof.nouns.splats import SH0, Splats
 from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct.splat_recipe import Recipe
+from twinproof.sim.render_camera import distort
 from twinproof.sim.splat.torch_render import Scene
 
 SPLATS = ("means", "quats", "log_scales", "logits", "sh0", "sh")
@@ -161,15 +162,10 @@ def _depths(
     """Depths at pixels: measured; else of the nearest known points in the picture; else anything about the extent."""
     from scipy.spatial import KDTree
 
-    k, T = view.intrinsics, np.linalg.inv(view.T_world_camera)
-    local = points @ T[:3, :3].T + T[:3, 3]
-    local = local[local[:, 2] > 0.01 * extent]
-    seen = local[:, :2] / local[:, 2:] * (k.fx, k.fy) + (k.cx, k.cy)
-    inside = ((seen >= 0) & (seen < view.rgb.shape[1::-1])).all(axis=1)
-    local, seen = local[inside], seen[inside]
-    if len(local) >= 8:
+    _, seen, depth = seen_in(view, points, 0.01 * extent)
+    if len(depth) >= 8:
         near = KDTree(seen).query(pixels, k=3)[1]
-        z = np.median(local[near, 2], axis=1)
+        z = np.median(depth[near], axis=1)
     else:
         z = rng.choice(np.geomspace(0.5 * extent, 4 * extent, 50), len(pixels))
     if view.depth_m is not None:
@@ -177,6 +173,18 @@ def _depths(
         z = np.where(known > 0, known, z)
     depths: np.ndarray = z
     return depths
+
+
+def seen_in(view: PosedView, points: np.ndarray, nearest_m: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which points fall into the picture (whatever is before them), on which pixels (x, y), and how deep."""
+    k, T = view.intrinsics, np.linalg.inv(view.T_world_camera)
+    local = points @ T[:3, :3].T + T[:3, 3]
+    ahead = np.flatnonzero(local[:, 2] > nearest_m)
+    rays = local[ahead, :2] / local[ahead, 2:]
+    pixels = distort(rays, k.distortion) * (k.fx, k.fy) + (k.cx, k.cy)
+    height, width = view.rgb.shape[:2]
+    inside = ((pixels >= 0) & (pixels <= (width - 1, height - 1))).all(axis=1)
+    return ahead[inside], pixels[inside], local[ahead[inside], 2]
 
 
 def _facing(points: np.ndarray, views: Views) -> np.ndarray:

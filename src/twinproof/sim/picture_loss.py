@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from numba import njit
 
-TAPS, SIGMA = 11, 1.5
-C1, C2 = 0.01**2, 0.03**2
+from twinproof.sim.picture_distance import K1, K2, WINDOW_RADIUS, WINDOW_SIGMA
+
+TAPS, C1, C2 = 2 * WINDOW_RADIUS + 1, K1**2, K2**2
 FAST = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
-WINDOW = np.exp(-0.5 * ((np.arange(TAPS) - TAPS // 2) / SIGMA) ** 2)
+WINDOW = np.exp(-0.5 * ((np.arange(TAPS) - TAPS // 2) / WINDOW_SIGMA) ** 2)
 WINDOW = (WINDOW / WINDOW.sum()).astype(np.float32)
 f32 = np.float32
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import numpy as np
 from twinproof.nouns.errors import SimError
 from twinproof.sim.render import CHANNELS, Image, Renderer, asked, posed
 from twinproof.sim.render_camera import Camera, View, pixel_rays
+from twinproof.sim.threads import threads_usable
 
 if TYPE_CHECKING:
     from mujoco import MjData, MjModel
@@ -52,7 +52,7 @@ class Rays(Renderer):
     @contextmanager
     def on(self, model: MjModel) -> Iterator[_Studio]:
         """Threads that stay for many pictures."""
-        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        usable = threads_usable()
         with ThreadPoolExecutor(self.threads or usable) as pool:
             yield _Studio(self, model, pool)
 

@@ -7,7 +7,6 @@ and slopes are the same to the last bit on one thread and on many.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -78,11 +77,6 @@ class _Writable:
     def __init__(self, array: np.ndarray) -> None:
         self._keep = array
         self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
-
-
-def threads_usable() -> int:
-    """How many threads this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
@@ -161,7 +155,7 @@ def backward_batch(
         out.V[:], out.lens[:] = 0.0, 0.0
         backward(cloud, each, flow, flat, more, threads, out)
         V[k], lens[k] = out.V.sum(axis=0), out.lens.sum(axis=0)
-    return out[:6], V, lens
+    return out[:5], V, lens
 
 
 def room(cloud: Cloud, groups: int) -> Slopes:
@@ -169,9 +163,9 @@ def room(cloud: Cloud, groups: int) -> Slopes:
     count = max(len(blocks(len(cloud.means))), 1)
     n = len(cloud.means)
     means, quats, scales = (np.zeros((n, width), np.float32) for width in (3, 4, 3))
-    sh, xy = np.zeros(cloud.sh.shape, np.float32), np.zeros((n, 2), np.float32)
+    sh = np.zeros(cloud.sh.shape, np.float32)
     V, lens = np.zeros((count, groups, 3, 4)), np.zeros((count, NUMBERS))
-    return Slopes(means, quats, scales, np.zeros(n, np.float32), sh, xy, V, lens)
+    return Slopes(means, quats, scales, np.zeros(n, np.float32), sh, V, lens)
 
 
 def warm() -> None:

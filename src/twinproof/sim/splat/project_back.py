@@ -38,7 +38,6 @@ class Slopes(NamedTuple):
     log_scales: np.ndarray  # (N, 3)
     logits: np.ndarray  # (N,)
     sh: np.ndarray  # (N, K, 3)
-    xy: np.ndarray  # (N, 2): by where the centre falls in the picture, px
     V: np.ndarray  # (blocks, G, 3, 4) float64
     lens: np.ndarray  # (blocks, 18) float64
 
@@ -193,7 +192,7 @@ def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
     """Adds the slopes of the visible splats lo to hi (sorted places) to `out`."""
     Vs, lens, _, bands, by_lens = eye
     means, quats, log_scales, logits, sh, group, _ = cloud
-    out_means, out_quats, out_scales, out_logits, out_sh, out_xy, GV, GL = out
+    out_means, out_quats, out_scales, out_logits, out_sh, GV, GL = out
     first, slot, which = lists.first, lists.slot, drawn.which
     (low_x, high_x, low_y, high_y), bent = reach(lens), is_bent(lens) or by_lens
     work, slopes, grad, room = np.empty(16), np.empty((16, 3)), np.empty(COLUMNS), np.empty(6)
@@ -230,8 +229,6 @@ def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
         ga += held_ga if a == held_a else 0.0
         gb += held_gb if b == held_b else 0.0
         gp = ga / z, gb / z, gz - (ga * a + gb * b) / z + g_depth
-        out_xy[i, 0] += into[0]
-        out_xy[i, 1] += into[1]
         opacity = opacity_of(np.float64(logits[i]))
         out_logits[i] += grad[c.G_OPACITY] * opacity * (1.0 - opacity) if opacity < CAP else 0.0
         rgb = grad[c.G_RED], grad[c.G_GREEN], grad[c.G_BLUE]

@@ -16,6 +16,7 @@ import numpy as np
 from twinproof.nouns.errors import SplatError
 from twinproof.nouns.splats import Splats
 from twinproof.sim.render_camera import Camera
+from twinproof.sim.threads import threads_usable
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -145,7 +146,7 @@ def _on_cpu(
     for camera, poses in zip(cameras, placed, strict=True):
         V = np.ascontiguousarray((np.linalg.inv(camera.T_world_camera) @ poses)[:, :3])
         eyes.append(Eye(V, packed(camera.lens), engine.NEAR, splats.sh.shape[1]))
-    kept = engine.forward_batch(cloud, eyes, splats.flat, more, threads or engine.threads_usable())
+    kept = engine.forward_batch(cloud, eyes, splats.flat, more, threads or threads_usable())
     return [_image(each.picture, camera, more) for each, camera in zip(kept, cameras, strict=True)]
 
 

@@ -78,18 +78,15 @@ def _area(scales: np.ndarray) -> np.ndarray:
     return covered
 
 
-def _rotations(quats: np.ndarray) -> np.ndarray:
-    w, x, y, z = (quats / np.linalg.norm(quats, axis=1, keepdims=True)).T
-    rows = (
-        *(1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        *(2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        *(2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
-    return np.stack(rows, -1).reshape(-1, 3, 3)
+def _rotations(quats_wxyz: np.ndarray) -> np.ndarray:
+    from scipy.spatial.transform import Rotation
+
+    matrices: np.ndarray = Rotation.from_quat(quats_wxyz, scalar_first=True).as_matrix()
+    return matrices
 
 
 def _quaternions(turn: np.ndarray) -> np.ndarray:
     from scipy.spatial.transform import Rotation
 
-    x, y, z, w = Rotation.from_matrix(turn).as_quat().T
-    return np.stack([w, x, y, z], -1)
+    quats_wxyz: np.ndarray = Rotation.from_matrix(turn).as_quat(scalar_first=True)
+    return quats_wxyz

@@ -58,7 +58,7 @@ def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
     """Adds the slopes of the visible surfels lo to hi (sorted places) to `out`."""
     Vs, lens, _, bands, by_lens = eye
     means, quats, log_scales, logits, sh, group, _ = cloud
-    out_means, out_quats, out_scales, out_logits, out_sh, out_xy, GV, GL = out
+    out_means, out_quats, out_scales, out_logits, out_sh, GV, GL = out
     first, slot, which = lists.first, lists.slot, drawn.which
     bent = is_bent(lens) or by_lens
     work, slopes, grad, room = np.empty(16), np.empty((16, 3)), np.empty(d.GRADS_MORE), np.empty(6)
@@ -90,8 +90,6 @@ def project_back(cloud, eye, drawn, lists, pairs, more, out, block, lo, hi):
         ga, gb, held_ga, held_gb, gz = camera_back(a, b, a, b, z, J, GJ, into, lens, bent, by_lens, GL, block, room)
         ga, gb = ga + held_ga, gb + held_gb
         gp = ga / z, gb / z, gz - (ga * a + gb * b) / z + g_depth
-        out_xy[i, 0] += into[0]
-        out_xy[i, 1] += into[1]
         opacity = opacity_of(np.float64(logits[i]))
         out_logits[i] += grad[c.G_OPACITY] * opacity * (1.0 - opacity) if opacity < CAP else 0.0
         rgb = grad[c.G_RED], grad[c.G_GREEN], grad[c.G_BLUE]

@@ -14,6 +14,7 @@ from twinproof.sim.splat import engine
 from twinproof.sim.splat.blend import Flow
 from twinproof.sim.splat.lens import NUMBERS
 from twinproof.sim.splat.project import Eye
+from twinproof.sim.threads import threads_usable
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -102,7 +103,7 @@ class _Rasterise(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, means, quats, log_scales, logits, sh, V, lens, group, settings):
         arrays = [_array(x) for x in (means, quats, log_scales, logits, sh)]
         cloud = engine.cloud_of(*arrays, group.numpy().astype(np.int32))
-        threads = settings.threads or engine.threads_usable()
+        threads = settings.threads or threads_usable()
         by_lens = ctx.needs_input_grad[6]
         eyes = [Eye(v, k, settings.near, sh.shape[1], by_lens) for v, k in zip(_wide(V), _wide(lens), strict=True)]
         kept = engine.forward_batch(cloud, eyes, settings.flat, settings.more, threads)
@@ -128,7 +129,7 @@ class _Rasterise(torch.autograd.Function):  # type: ignore[misc]
         )
         tensors = [torch.from_numpy(x) for x in slopes]
         return (
-            *tensors[:5],
+            *tensors,
             torch.from_numpy(V).to(ctx.dtypes[0]),
             torch.from_numpy(lens).to(ctx.dtypes[1]),
             None,
