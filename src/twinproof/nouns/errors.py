@@ -37,6 +37,10 @@ class SplatError(TwinproofError):
     """Splats, or a file of splats, that break a law of Splats."""
 
 
+class MeshError(TwinproofError):
+    """A triangle mesh cannot be what it says."""
+
+
 class SimError(TwinproofError):
     """A model, a parameter or a control that the simulator cannot take."""
 
