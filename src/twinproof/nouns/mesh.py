@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Vertices and triangles, counter-clockwise seen from outside; colours of the vertices (0 … 1, sRGB) where known."""
+    """Vertices and triangles, counter-clockwise seen from outside; colours of the vertices (0 … 1, sRGB) if known."""
 
     vertices: Float[np.ndarray, "V 3"]
     faces: Int[np.ndarray, "F 3"]
