@@ -95,11 +95,11 @@ def table_of(chain: Chain) -> DhTable:
     rows.append((0.0, 0.0, 0.0, 0.0))
     last = _frame(x, frames[-1][1], origin)
     tip = np.linalg.inv(last) @ chain.poses(chain.zero[None])[0]
-    a, alpha, d, theta_at_zero = (np.array(column) for column in zip(*rows, strict=True))
+    a, alpha, d, angle = (np.array(column) for column in zip(*rows, strict=True))
     d = d - np.where(chain.slides, chain.zero, 0.0)
-    theta = theta_at_zero - np.where(chain.slides, 0.0, chain.zero)
+    angle = angle - np.where(chain.slides, 0.0, chain.zero)
     slides = tuple(bool(s) for s in chain.slides)
-    return DhTable(tuple(a), tuple(alpha), tuple(d), tuple(theta), slides, _mount(base), _mount(tip))
+    return DhTable(tuple(a), tuple(alpha), tuple(d), tuple(angle), slides, _mount(base), _mount(tip))
 
 
 def _axes(chain: Chain) -> list[tuple[np.ndarray, np.ndarray]]:
