@@ -27,6 +27,7 @@ class Scale:
     arms: tuple[Arm, ...]
     weight: Float[np.ndarray, "J"]
     range: Float[np.ndarray, "J"]
+    low: Float[np.ndarray, "J"]  # the lower end of each range
 
     def of_arm(self, arm: Arm) -> list[int]:
         """Where the arm's joints and then its gripper stand."""
@@ -50,8 +51,8 @@ def scale_of(rig: Rig) -> Scale:
             raise RigError(f"joint {joint.name!r} has the weight {joint.weight} in the rig. It is zero or more.")
     if not any(joint.weight > 0 for joint in chosen):
         raise RigError("all joints have the weight 0 in the rig: nothing would be compared. Give some a weight.")
-    spans = np.array([joint.range[1] - joint.range[0] for joint in chosen if joint.range is not None])
-    return Scale(tuple(joint.name for joint in chosen), arms, np.array([joint.weight for joint in chosen]), spans)
+    low, high = np.array([joint.range for joint in chosen], dtype=float).T
+    return Scale(tuple(joint.name for joint in chosen), arms, np.array([j.weight for j in chosen]), high - low, low)
 
 
 @dataclass(frozen=True, eq=False)

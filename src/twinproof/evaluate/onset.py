@@ -23,6 +23,7 @@ FEWEST = 12  # samples
 MOST = 400  # samples that are fitted; longer courses are averaged down to so many
 EDGE = 3  # samples that both sides of a change must have
 ALPHA = 0.01  # a change that chance explains this often is none
+RISE = 0.25  # a rise by less than this share of the level before is no divergence
 ROUGHEST = 0.98  # the largest AR(1) coefficient that is believed
 
 
@@ -64,7 +65,8 @@ def onset(time_s: Float[np.ndarray, "T"], error: Float[np.ndarray, "T"], level: 
     # the place was chosen as the best of many: Bonferroni over changes that differ by more than the noise's memory
     looks = max(1.0, len(places) * (1 - rho) / (1 + rho))
     p_value = min(1.0, looks * float(f.sf((flat - best) / 2 / (best / freedom), 2, freedom)))
-    if p_value > ALPHA or growths[k] <= 0:
+    rise = float(fitted[-1] - levels[k])
+    if p_value > ALPHA or rise <= RISE * abs(float(levels[k])):
         return None
     allowed = -2 * np.log(1 - np.sqrt(level)) if shape == "step" else float(chi2.ppf(level, 1))
     inside = places[costs <= best * (1 + allowed / freedom)]
