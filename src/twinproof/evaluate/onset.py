@@ -43,7 +43,7 @@ class Onset:
 
 def onset(time_s: Float[np.ndarray, "T"], error: Float[np.ndarray, "T"], level: float = 0.95) -> Onset | None:
     """The onset, or None where nothing starts: the course is level, falls, or is too short to tell."""
-    from scipy.stats import chi2, f
+    from scipy.special import chdtri, fdtrc
 
     t, y = _averaged(time_s, error)
     end = _end(y)
@@ -64,11 +64,11 @@ def onset(time_s: Float[np.ndarray, "T"], error: Float[np.ndarray, "T"], level: 
     best = max(float(costs[k]), 1e-300)
     # the place was chosen as the best of many: Bonferroni over changes that differ by more than the noise's memory
     looks = max(1.0, len(places) * (1 - rho) / (1 + rho))
-    p_value = min(1.0, looks * float(f.sf((flat - best) / 2 / (best / freedom), 2, freedom)))
+    p_value = min(1.0, looks * float(fdtrc(2, freedom, max((flat - best) / 2 / (best / freedom), 0.0))))
     rise = float(fitted[-1] - levels[k])
     if p_value > ALPHA or rise <= RISE * abs(float(levels[k])):
         return None
-    allowed = -2 * np.log(1 - np.sqrt(level)) if shape == "step" else float(chi2.ppf(level, 1))
+    allowed = -2 * np.log(1 - np.sqrt(level)) if shape == "step" else float(chdtri(1, 1 - level))
     inside = places[costs <= best * (1 + allowed / freedom)]
     low, high = float(_moment(t, inside.min())), float(_moment(t, inside.max()))
     slope = float(growths[k]) if shape == "ramp" else 0.0
