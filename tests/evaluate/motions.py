@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from twinproof.nouns.randomness import stream
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Arm, Joint, Model, Rig, SignalRule
 from twinproof.nouns.signal import Column, Signal
+from twinproof.nouns.strict import plain
+from twinproof.nouns.toml_text import to_toml
 
 ROBOT = """<mujoco><compiler angle="radian"/><worldbody>
  <body name="left_base" pos="0 0.3 0"><geom size="0.05"/>
@@ -90,3 +93,26 @@ def episode(
 
 def recording(*episodes: Episode, of: Rig | None = None) -> Recording:
     return Recording(of or rig(), episodes, {"kind": "test"})
+
+
+def off_from_5_s(t: np.ndarray, seed: int = 0) -> np.ndarray:
+    """The twin: 40 ms late, and from 5 s on its left elbow creeps away."""
+    moved = wave(t - 0.04, seed)
+    moved[:, 1] += 0.15 * np.clip(t - 5.0, 0, None)
+    return moved
+
+
+def pair_of_recordings(count: int = 2) -> tuple[Recording, Recording]:
+    real = [episode(lambda t, k=k: wave(t, k), number=k, seed=k, labels={"task": f"wave {k}"}) for k in range(count)]
+    sim = [
+        episode(lambda t, k=k: off_from_5_s(t, k), number=k, seed=50 + k, labels={"task": f"wave {k}"}, rate_hz=40)
+        for k in range(count)
+    ]
+    return recording(*real), recording(*sim[::-1])
+
+
+def on_disk(folder: Path, of: Rig) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "robot.xml").write_text(ROBOT)
+    (folder / "rig.toml").write_text(to_toml(plain(of)))
+    return folder / "rig.toml"

@@ -132,12 +132,13 @@ def test_of_two_candidates_the_nearer_is_matched_and_order_is_kept():
     assert [m.late_s for m in both] == pytest.approx([0.9, 0.9])
 
 
-def test_divergence_starts_at_the_last_event_before_it():
+def test_divergence_starts_at_the_event_near_it_or_at_the_last_before_it():
     events = match(happened(("grasp", 1.0), ("lift", 2.0)), [], 0.0, Matching())
     at = Onset(1.5, 1.2, 1.8, "ramp", 0.0, 0.1, 0.2, 1e-9)
-    assert event_at(at, events) == "left grasp"
-    assert event_at(replace(at, time_s=0.5), events) == "the start"
-    assert event_at(None, events) is None
+    assert event_at(at, events, Matching()) == "left grasp"
+    assert event_at(replace(at, time_s=1.85), events, Matching()) == "left lift"
+    assert event_at(replace(at, time_s=0.5), events, Matching()) == "the start"
+    assert event_at(None, events, Matching()) is None
 
 
 def test_matching_wants_sensible_numbers():

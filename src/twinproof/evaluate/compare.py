@@ -175,7 +175,7 @@ def _pair(
     told_of = [events_of(view, how.events) for view in views]
     events = match(told_of[0], told_of[1], offset.offset_s, how.matching)
     lost = real.lost, sim.lost
-    starts = event_at(whole.onset, events)
+    starts = event_at(whole.onset, events, how.matching)
     return PairResult(*episodes, paired, offset, tuple(results), whole, events, starts, lost)
 
 

@@ -23,7 +23,8 @@ FEWEST = 12  # samples
 MOST = 400  # samples that are fitted; longer courses are averaged down to so many
 EDGE = 3  # samples that both sides of a change must have
 ALPHA = 0.01  # a change that chance explains this often is none
-RISE = 0.25  # a rise by less than this share of the level before is no divergence
+RISE = 0.25  # a rise by less than this share of the level before is no divergence,
+LEAST = 1e-3  # nor is one by less than this
 ROUGHEST = 0.98  # the largest AR(1) coefficient that is believed
 
 
@@ -66,7 +67,7 @@ def onset(time_s: Float[np.ndarray, "T"], error: Float[np.ndarray, "T"], level: 
     looks = max(1.0, len(places) * (1 - rho) / (1 + rho))
     p_value = min(1.0, looks * float(fdtrc(2, freedom, max((flat - best) / 2 / (best / freedom), 0.0))))
     rise = float(fitted[-1] - levels[k])
-    if p_value > ALPHA or rise <= RISE * abs(float(levels[k])):
+    if p_value > ALPHA or rise <= max(RISE * abs(float(levels[k])), LEAST):
         return None
     allowed = -2 * np.log(1 - np.sqrt(level)) if shape == "step" else float(chdtri(1, 1 - level))
     inside = places[costs <= best * (1 + allowed / freedom)]

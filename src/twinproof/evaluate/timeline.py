@@ -106,9 +106,16 @@ def _in_order(real: list[float], sim: list[float], most: float) -> list[tuple[in
     return found
 
 
-def event_at(onset: Onset | None, events: Sequence[Matched]) -> str | None:
-    """The last real event before divergence starts, or 'the start'; None where nothing starts."""
+def event_at(onset: Onset | None, events: Sequence[Matched], rules: Matching) -> str | None:
+    """The real event nearest to where divergence starts, at most `late_s` away; otherwise the last before it.
+
+    'the start' where none came before; None where nothing starts.
+    """
     if onset is None:
         return None
-    before = [event for event in events if event.real_s is not None and event.real_s <= onset.time_s]
-    return before[-1].title if before else "the start"
+    times = [(event.real_s, event.title) for event in events if event.real_s is not None]
+    near = [(abs(t - onset.time_s), title) for t, title in times if abs(t - onset.time_s) <= rules.late_s]
+    if near:
+        return min(near)[1]
+    before = [title for t, title in times if t <= onset.time_s]
+    return before[-1] if before else "the start"

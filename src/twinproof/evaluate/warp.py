@@ -1,8 +1,9 @@
 """The same path at another pace? Dynamic time warping takes timing out of the error; what is left is the path's.
 
 Each real moment is matched with simulated ones, in order, at most `max_warp_s` away, so that the matched error is
-least. What remains cannot be mended by timing alone: it is a lower bound of the path's error (a warp also finds its way
-through noise). Both ends are pinned.
+least. The pace may at most double or halve (Sakoe and Chiba's slope condition P = 1), so that no moment stands still;
+both ends are pinned. What remains is a lower bound of the path's error: a warp also finds its way through noise, and
+along the path it cannot tell late from short.
 """
 
 from __future__ import annotations
@@ -58,27 +59,30 @@ def _kernel() -> Any:
     def path(real, sim, band):  # type: ignore[no-untyped-def]
         """The cheapest way through the matrix of squared distances, inside a band around its diagonal."""
         count, width = real.shape[0], 2 * band + 1
-        cost = np.full((count, width), np.inf)
-        came = np.zeros((count, width), dtype=np.int8)
+        apart = np.full((count, width), np.inf)
         for i in range(count):
-            for b in range(width):
-                j = i + b - band
-                if j < 0 or j >= count:
-                    continue
+            for b in range(max(0, band - i), min(width, count - i + band)):
                 d = 0.0
                 for k in range(real.shape[1]):
-                    d += (real[i, k] - sim[j, k]) ** 2
-                best, way = np.inf, 0
-                if i == 0 and j == 0:
-                    best = 0.0
-                if i > 0 and cost[i - 1, b] < best:  # j - 1
-                    best, way = cost[i - 1, b], 1
-                if i > 0 and b + 1 < width and cost[i - 1, b + 1] < best:  # the same j
-                    best, way = cost[i - 1, b + 1], 2
-                if b > 0 and cost[i, b - 1] < best:  # the same i
-                    best, way = cost[i, b - 1], 3
-                cost[i, b], came[i, b] = d + best, way
-        found = np.empty((2 * count, 2), dtype=np.int64)
+                    d += (real[i, k] - sim[i + b - band, k]) ** 2
+                apart[i, b] = d
+        cost = np.full((count, width), np.inf)
+        came = np.zeros((count, width), dtype=np.int8)
+        cost[0, band] = apart[0, band]
+        for i in range(1, count):
+            for b in range(max(0, band - i + 1), min(width, count - i + band)):
+                d = apart[i, b]
+                best, way = cost[i - 1, b] + 2 * d, 1  # one step of both
+                if i > 1 and b + 1 < width:  # two real, one simulated
+                    slow = cost[i - 2, b + 1] + 2 * apart[i - 1, b + 1] + d
+                    if slow < best:
+                        best, way = slow, 2
+                if b > 0:  # one real, two simulated
+                    fast = cost[i - 1, b - 1] + 2 * apart[i, b - 1] + d
+                    if fast < best:
+                        best, way = fast, 3
+                cost[i, b], came[i, b] = best, way
+        found = np.empty((3 * count, 2), dtype=np.int64)
         i, b, n = count - 1, band, 0
         while True:
             found[n, 0], found[n, 1] = i, i + b - band
@@ -86,9 +90,13 @@ def _kernel() -> Any:
             if came[i, b] == 1:
                 i -= 1
             elif came[i, b] == 2:
-                i, b = i - 1, b + 1
+                found[n, 0], found[n, 1] = i - 1, i + b - band
+                n += 1
+                i, b = i - 2, b + 1
             elif came[i, b] == 3:
-                b -= 1
+                found[n, 0], found[n, 1] = i, i + b - band - 1
+                n += 1
+                i, b = i - 1, b - 1
             else:
                 break
         return found[:n][::-1].copy()
