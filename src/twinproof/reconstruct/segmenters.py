@@ -123,8 +123,8 @@ class Segmenter(ABC):
             raise ConfigError(f"the box {frame.tolist()} is none. Give left, top, right and bottom in px.")
         if words.strip() and not self.knows_words and not len(where) and frame is None:
             raise ConfigError(
-                f"{type(self).__name__} does not understand words. Use Sam3, or GroundingDino(…, then=…) before it, or give "
-                "a point or a box."
+                f"{type(self).__name__} does not understand words. Use Sam3, or GroundingDino(…, then=…) before it, or "
+                "give a point or a box."
             )
         return Ask(where, sides, frame, words.strip())
 
