@@ -35,3 +35,9 @@ def bumpy(points: np.ndarray) -> np.ndarray:
     r = np.linalg.norm(points, axis=-1)
     x, y, z = np.moveaxis(points, -1, 0) / 0.05
     return r - 0.045 - 0.006 * np.sin(3 * x) * np.cos(2 * y) * np.cos(2 * z)
+
+
+def dented(points: np.ndarray) -> np.ndarray:
+    """A ball with a dent that no silhouette shows: a bowl of 2 cm in its side."""
+    body = np.linalg.norm(points, axis=-1) - 0.05
+    return np.maximum(body, 0.03 - np.linalg.norm(points - np.array([0.055, 0.0, 0.0]), axis=-1))

@@ -1,0 +1,390 @@
+"""Refines a mesh and its looks together: silhouettes, colours and depth pull at vertices through the rasteriser.
+
+refined = refine(bound, sights, Refining())
+
+The vertices move by a smooth field: V = V0 + (1 + λ L)⁻¹ x with the mesh's Laplacian L, and the descent is on x
+(Nicolet, Jacobson and Jakob, Large Steps in Inverse Rendering, 2021). A pull at one vertex so moves its surroundings,
+and no term has to hold noise down. Beside that: neighbouring faces agree in their normals, and the volume does not
+shrink below a share of what it was.
+
+Discs have soft borders, and seen edge-on each is still a dot: they draw an object nearly a pixel too large. So the
+pictures' silhouettes are drawn as softly and as large before they are compared: how, is measured at the start on the
+mesh itself, whose exact silhouettes are known. For the same reason colours pull a mesh inwards (a planted ball of 56
+pixels came out 3 % too small), so they move no vertex unless asked to, and are fitted afterwards on the mesh as it is.
+"""
+
+# mypy: allow-untyped-calls, allow-untyped-defs, allow-incomplete-defs
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from twinproof.nouns.errors import MeshError
+from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.progress import Progress, quiet
+from twinproof.nouns.randomness import stream
+from twinproof.nouns.splats import Splats
+from twinproof.nouns.views import Views
+from twinproof.reconstruct.surface import COVER, Bound, Looks
+from twinproof.sim.mesh_raster import rasterise
+from twinproof.sim.render_camera import Camera, Lens
+from twinproof.sim.silhouette import Silhouette
+from twinproof.sim.splat.lens import packed
+from twinproof.sim.splat.torch_render import Rendered, Scene, Settings, render
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, UInt8
+
+
+DEPTH = 4.0  # optical depth of the surface: e⁻⁴ of the light passes
+INSIDE_PX = 3.0  # from there on no disc of the border mixes in
+REACH_PX = 4  # beyond, discs draw all or nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What one picture shows of the object: where it is, its colours, its depth (m, 0: not known)."""
+
+    silhouette: Silhouette
+    rgb: UInt8[np.ndarray, "H W 3"] | None = None
+    depth_m: Float[np.ndarray, "H W"] | None = None
+
+
+@dataclass(frozen=True)
+class Refining:
+    """How far and how fast."""
+
+    steps: int = 300
+    views_a_step: int = 2
+    smooth: float = 3.0  # λ: how far a pull at one vertex spreads, squared edges
+    step_share: float = 3e-2  # of the object's extent: the largest move of x in one step; a tenth of it at the end
+    colour_steps: int = 150
+    colour_rate: float = 0.1
+    colour_pull: float = 0.0  # of colours on vertices, against 1 of silhouettes: see above why it is 0
+    depth_weight: float = 2.0  # of metres over the extent
+    normal_weight: float = 0.02
+    least_volume: float = 0.95  # of the start; below, a penalty grows
+    margin_px: int = 6
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.views_a_step < 1 or self.smooth < 0 or not self.step_share > 0:
+            raise MeshError(
+                f"surface: {self.steps} steps of {self.views_a_step} views, smooth {self.smooth}, step share "
+                f"{self.step_share}. Steps and views are at least 1, the share is above 0."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """The moved mesh with its discs, and how the losses went."""
+
+    bound: Bound
+    history: list[dict[str, float]] = field(default_factory=list)
+    cpu_s: float = 0.0
+
+    @property
+    def mesh(self) -> Mesh:
+        """The shape."""
+        return self.bound.mesh
+
+    @property
+    def splats(self) -> Splats:
+        """The looks: surfels in a group of the object's name."""
+        return self.bound.splats()
+
+
+def sights_of(views: Views, group: str, hidden_by: Sequence[str] = ()) -> list[Sight]:
+    """The object of a group in posed views. Pixels of groups that may hide it (the robot) are taken as not known."""
+    if group not in views.groups:
+        raise MeshError(f"views: there is no group {group!r}; there are {', '.join(views.groups)}.")
+    own, hiders = views.groups.index(group), [views.groups.index(name) for name in hidden_by if name in views.groups]
+    sights = []
+    for view in views.views:
+        if view.mask is None:
+            continue
+        mask = np.where(view.mask == own, 1, np.where((view.mask < 0) | np.isin(view.mask, hiders), -1, 0))
+        k, (height, width) = view.intrinsics, mask.shape
+        camera = Camera(Lens(width, height, k.fx, k.fy, k.cx, k.cy, k.distortion), view.T_world_camera)
+        depth = None if view.depth_m is None else np.where(mask == 1, view.depth_m, 0)
+        sights.append(Sight(Silhouette(mask.astype(np.int8), camera), view.rgb, depth))
+    return sights
+
+
+@dataclass(frozen=True)
+class _Target:
+    """One picture cut to the object and made ready."""
+
+    lens: Any
+    focal_px: float
+    T_camera_world: Any
+    distance: np.ndarray  # px to the silhouette's edge, above 0 outside
+    mask: Any  # (H, W) float: the alpha that the object should have
+    inside: Any  # 1 where the object is, away from its edge
+    known: Any
+    rgb: Any | None
+    depth: Any | None
+
+
+def refine(
+    bound: Bound, sights: Sequence[Sight], how: Refining | None = None, seed: int = 0, progress: Progress = quiet
+) -> Refined:
+    """The mesh and its looks, moved to where the pictures have them. Faces stay: what has a wrong number of holes at
+    the start has it at the end."""
+    how = how or Refining()
+    targets = [_target(sight, how.margin_px) for sight in sights if (sight.silhouette.mask == 1).any()]
+    if len(targets) < 2:
+        raise MeshError(f"surface: {len(targets)} views show the object; 2 at least are needed. Mend the masks.")
+    began, rng = time.process_time(), stream(seed, "surface refine")
+    edge = edge_drawn(bound, sights)
+    run = _Run(bound, [replace(t, mask=edge(t.distance)) for t in targets], how, rng, progress)
+    vertices = run.shape()
+    looks = run.colours(vertices) if any(t.rgb is not None for t in targets) else bound.looks
+    return Refined(bound.moved(vertices, looks), run.history, time.process_time() - began)
+
+
+@dataclass
+class _Run:
+    """One refinement under way."""
+
+    bound: Bound
+    targets: list[_Target]
+    how: Refining
+    rng: np.random.Generator
+    progress: Progress
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def batches(self, steps: int) -> Iterator[list[_Target]]:
+        """Views in random order, all of them before one comes again."""
+        order = list[int]()
+        for _ in range(steps):
+            batch = list[_Target]()
+            for _ in range(self.how.views_a_step):
+                order = order or self.rng.permutation(len(self.targets)).tolist()
+                batch.append(self.targets[order.pop()])
+            yield batch
+
+    def shape(self) -> Any:
+        """The vertices after descending on silhouettes, depth and, as far as it may pull, colour."""
+        bound, how, mesh = self.bound, self.how, self.bound.mesh
+        start, extent = bound.vertices, float(np.ptp(mesh.vertices, axis=0).max())
+        x, sh = torch.zeros_like(start, requires_grad=True), bound.looks.sh.clone().requires_grad_()
+        spreading, pairs, volume = _Spreading(mesh, how.smooth), _neighbour_faces(mesh), mesh.volume_m3
+        adam = torch.optim.Adam([sh], lr=how.colour_rate, betas=(0.9, 0.99))
+        first, second = torch.zeros_like(start), torch.zeros(())
+        for step, batch in enumerate(self.batches(how.steps)):
+            vertices = start + _Spread.apply(x, spreading)
+            scene = bound.scene(vertices, bound.looks._replace(sh=sh), still=True)
+            terms = dict[str, Any]()
+            for target in batch:
+                more = target.depth is not None
+                drawn = render(scene, target.T_camera_world, target.lens, None, Settings(True, more))
+                for name, value in _losses(drawn, target, extent, how).items():
+                    terms[name] = terms.get(name, 0.0) + value / len(batch)
+            terms["normals"] = how.normal_weight * _bend(vertices, mesh, pairs)
+            terms["volume"] = 10 * torch.relu(how.least_volume - _volume(vertices, mesh) / volume) ** 2
+            sum(terms.values()).backward()
+            with torch.no_grad():  # Adam with one scale for all: a smooth field stays smooth
+                first.lerp_(x.grad, 0.1)
+                second = 0.99 * second + 0.01 * (x.grad**2).max()
+                k, size = step + 1, how.step_share * extent * 0.1 ** (step / how.steps)
+                x -= size * (first / (1 - 0.9**k)) / ((second / (1 - 0.99**k)).sqrt() + 1e-20)
+            if how.colour_pull > 0:
+                adam.step()
+            adam.zero_grad()
+            x.grad = None
+            self.note(step, how.steps, terms)
+        with torch.no_grad():
+            return start + _Spread.apply(x, spreading)
+
+    def colours(self, vertices: Any) -> Looks:
+        """The looks on a mesh that stays: colours that descend, opacities as the discs' number asks for."""
+        bound, how = self.bound, self.how
+        sh = bound.looks.sh.clone().requires_grad_()
+        adam = torch.optim.Adam([sh], lr=how.colour_rate, betas=(0.9, 0.99))
+        for step, batch in enumerate(self.batches(how.colour_steps)):
+            scene = bound.scene(vertices, bound.looks._replace(sh=sh))
+            loss = torch.zeros(())
+            for target in batch:
+                if target.rgb is not None:
+                    near_side = towards(scene, bound, vertices, target.T_camera_world, target.focal_px)
+                    drawn = render(near_side, target.T_camera_world, target.lens, None, Settings(True))
+                    loss = loss + _colour_loss(drawn, target) / len(batch)
+            if not loss.requires_grad:
+                continue
+            loss.backward()
+            adam.param_groups[0]["lr"] = how.colour_rate * 0.1 ** (step / how.colour_steps)
+            adam.step()
+            adam.zero_grad()
+            self.note(step, how.colour_steps, {"colour": loss})
+        with torch.no_grad():
+            each = torch.stack([opacities(bound, vertices, t.T_camera_world, t.focal_px) for t in self.targets])
+            seen = each > 0
+            opacity = (each.sum(dim=0) / seen.sum(dim=0).clamp(min=1)).clamp(0.02, 0.98)
+            opacity = torch.where(seen.any(dim=0), opacity, 0.95)  # what no view saw is solid all the same
+        return bound.looks._replace(sh=sh.detach(), logits=torch.logit(opacity))
+
+    def note(self, step: int, steps: int, terms: dict[str, Any]) -> None:
+        """A line of the history at every tenth step."""
+        if step % 10 == 0 or step == steps - 1:
+            self.history.append({"step": step, **{name: float(value.detach()) for name, value in terms.items()}})
+            name = next(iter(terms))
+            self.progress(step + 1, f"{name} {self.history[-1][name]:.4f}", steps)
+
+
+def _losses(drawn: Rendered, target: _Target, extent: float, how: Refining) -> dict[str, Any]:
+    """What one picture says: means over the pixels that are known, as shares of the object's own pixels."""
+    alpha, own = drawn.alpha[0], target.mask.sum().clamp(min=1)
+    losses = {"silhouette": ((alpha - target.mask) ** 2 * target.known).sum() / own}
+    if target.rgb is not None and how.colour_pull > 0:
+        losses["colour"] = how.colour_pull * _colour_loss(drawn, target)
+    if target.depth is not None and drawn.median is not None:  # the mean depth would see the far side shine through
+        seen = (target.depth > 0) & (drawn.median[0] > 0)
+        losses["depth"] = how.depth_weight * ((drawn.median[0] - target.depth).abs() * seen).sum() / extent / own
+    return losses
+
+
+def _colour_loss(drawn: Rendered, target: _Target) -> Any:
+    """By alpha, and away from the border: else to draw less would be the way to a smaller loss."""
+    colour = drawn.colour[0] / drawn.alpha[0].clamp(min=0.5)[..., None]
+    return ((colour - target.rgb).abs().mean(dim=2) * target.inside).sum() / target.inside.sum().clamp(min=1)
+
+
+def _target(sight: Sight, margin: int) -> _Target:
+    """The part of a picture around the object; the lens moves with it."""
+    mask, camera = sight.silhouette.mask, sight.silhouette.camera
+    rows, columns = np.nonzero((mask == 1).any(axis=1))[0], np.nonzero((mask == 1).any(axis=0))[0]
+    reach = margin + max(len(rows), len(columns)) // 8
+    top, left = max(rows[0] - reach, 0), max(columns[0] - reach, 0)
+    cut = (slice(top, rows[-1] + 1 + reach), slice(left, columns[-1] + 1 + reach))
+    numbers = packed(camera.lens)
+    numbers[2], numbers[3] = numbers[2] - left, numbers[3] - top
+    numbers[16:] = mask[cut].shape[1], mask[cut].shape[0]
+    distance = sight.silhouette.distance_px()[cut]
+    rgb = None if sight.rgb is None else torch.tensor(sight.rgb[cut].astype(np.float32) / 255)
+    depth = None if sight.depth_m is None else torch.tensor(np.asarray(sight.depth_m[cut], np.float32))
+    return _Target(
+        torch.tensor(numbers)[None],
+        camera.lens.fx,
+        torch.tensor(np.linalg.inv(camera.T_world_camera))[None],
+        distance,
+        torch.tensor((mask[cut] == 1).astype(np.float32)),
+        torch.tensor((distance < -INSIDE_PX).astype(np.float32)),
+        torch.tensor((mask[cut] >= 0).astype(np.float32)),
+        rgb,
+        depth,
+    )
+
+
+def towards(scene: Scene, bound: Bound, vertices: Any, T_camera_world: Any, focal_px: float) -> Scene:
+    """The discs whose faces look at the camera, as opaque as their number asks for.
+
+    A closed mesh hides the others, but their borders would peep out. However small a disc is, it is drawn as a dot of
+    about a pixel: where many share a pixel the nearest would win, and its colour spread over its neighbours behind.
+    """
+    with torch.no_grad():
+        opacity = opacities(bound, vertices, T_camera_world, focal_px)
+        keep = opacity > 0
+    logits = torch.logit(opacity[keep].clamp(1e-4, 0.98))
+    return Scene(*(tensor[keep] for tensor in scene))._replace(logits=logits)
+
+
+def opacities(bound: Bound, vertices: Any, T_camera_world: Any, focal_px: float) -> Any:
+    """For every disc the opacity with which discs like it stop DEPTH of the light together; 0 where it looks away."""
+    corners, cross = _crosses(vertices, bound.mesh)
+    eye = torch.linalg.inv(T_camera_world[0])[:3, 3].to(vertices.dtype)
+    ray = eye - corners.mean(dim=1)
+    distance = ray.norm(dim=1)
+    piece_px = 0.5 * (ray * cross).sum(dim=1) / distance**3 * focal_px**2 / bound.per_face
+    # An even triangle's spread is 0.096 of its area along both axes; a dot's is 0.5 px².
+    disc_px = torch.maximum(0.096 * COVER**2 * piece_px, torch.full_like(piece_px, 0.5))
+    return torch.where(
+        piece_px > 0, 1 - torch.exp(-1.15 * DEPTH * piece_px / (2 * np.pi * disc_px)), 0.0
+    ).repeat_interleave(bound.per_face)
+
+
+def edge_drawn(bound: Bound, sights: Sequence[Sight], most: int = 6) -> Callable[[np.ndarray], Any]:
+    """The alpha that discs on this mesh have at a distance (px) from the exact edge of its silhouette."""
+    distances, alphas = [np.zeros(0)], [np.zeros(0)]
+    scene = bound.scene()
+    for sight in list(sights)[:: max(1, len(sights) // most)]:
+        camera = sight.silhouette.camera
+        exact = (rasterise(bound.mesh, camera).depth_m > 0).astype(np.int8)
+        if not exact.any():
+            continue
+        pose = torch.tensor(np.linalg.inv(camera.T_world_camera))[None]
+        with torch.no_grad():
+            drawn = render(scene, pose, torch.tensor(packed(camera.lens))[None], None, Settings(True))
+        distance = Silhouette(exact, camera).distance_px()
+        near = np.abs(distance) < REACH_PX
+        distances.append(distance[near])
+        alphas.append(drawn.alpha[0].numpy()[near])
+    distance, alpha = np.concatenate(distances), np.concatenate(alphas)
+    places = np.linspace(-REACH_PX, REACH_PX, 4 * REACH_PX + 1)
+    which = np.digitize(distance, 0.5 * (places[1:] + places[:-1]))
+    profile = np.array([alpha[which == k].mean() if (which == k).any() else np.nan for k in range(len(places))])
+    known = np.isfinite(profile)
+    if known.sum() < 4:
+        raise MeshError("surface: no view sees the mesh that it is to refine. Check that both are in one frame.")
+    falling = np.minimum.accumulate(profile[known])
+    return lambda px: torch.tensor(np.interp(px, places[known], falling, 1.0, 0.0).astype(np.float32))
+
+
+class _Spreading:
+    """Solves (1 + λ L) y = x for many x: factored once."""
+
+    def __init__(self, mesh: Mesh, smooth: float) -> None:
+        from scipy.sparse import coo_matrix, identity
+        from scipy.sparse.csgraph import laplacian
+        from scipy.sparse.linalg import splu
+
+        a, b = mesh.faces[:, [0, 1, 2, 1, 2, 0]].ravel(), mesh.faces[:, [1, 2, 0, 0, 1, 2]].ravel()
+        links = coo_matrix((np.ones(len(a)), (a, b)), (len(mesh.vertices),) * 2).tocsr()
+        links.data[:] = 1.0
+        self.factors = splu((identity(len(mesh.vertices)) + smooth * laplacian(links)).tocsc())
+
+    def __call__(self, x: Any) -> Any:
+        return torch.tensor(self.factors.solve(x.detach().double().numpy()), dtype=x.dtype)
+
+
+class _Spread(torch.autograd.Function):  # type: ignore[misc]
+    """The smooth field of x. The matrix is symmetric: the way back is the same solve."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, spreading: _Spreading) -> Any:
+        ctx.spreading = spreading
+        return spreading(x)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:
+        return ctx.spreading(slope), None
+
+
+def _neighbour_faces(mesh: Mesh) -> Any:
+    """Pairs of faces that share an edge."""
+    edges = np.sort(np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]]), axis=1)
+    face = np.tile(np.arange(len(mesh.faces)), 3)
+    order = np.lexsort(edges.T)
+    same = (edges[order][1:] == edges[order][:-1]).all(axis=1)
+    return torch.tensor(np.stack([face[order][1:][same], face[order][:-1][same]]))
+
+
+def _crosses(vertices: Any, mesh: Mesh) -> Any:
+    corners = vertices[torch.tensor(mesh.faces, dtype=torch.int64)]
+    return corners, torch.linalg.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+
+
+def _bend(vertices: Any, mesh: Mesh, pairs: Any) -> Any:
+    """How much neighbouring faces differ in their normals: 0 where it is flat."""
+    _, cross = _crosses(vertices, mesh)
+    normal = cross / cross.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    return (1 - (normal[pairs[0]] * normal[pairs[1]]).sum(dim=1)).mean()
+
+
+def _volume(vertices: Any, mesh: Mesh) -> Any:
+    corners, cross = _crosses(vertices, mesh)
+    return (corners[:, 0] * cross).sum() / 6
