@@ -296,7 +296,7 @@ def test_clips_that_cannot_be_followed_are_refused() -> None:
     clips = clips_of(lambda t: standing(), stream(14, "bad"))
     with pytest.raises(RecordingError, match="there is no clip"):
         times_of([])
-    with pytest.raises(RecordingError, match="camera c1 has neither a plate nor masks"):
+    with pytest.raises(RecordingError, match="camera c1 has no plate and no masks"):
         track(Tracker(thing()), clips, {"c0": plates()[0]}, standing())
     moving = np.array(clips[0].T_world_camera)
     moving[3:, 0, 3] += 0.01

@@ -43,7 +43,7 @@ def sight_of(
     if isinstance(plates, Mapping):
         if clip.camera not in plates:
             raise RecordingError(
-                f"camera {clip.camera} has neither a plate nor masks; plates are there of {', '.join(plates) or 'none'}. "
+                f"camera {clip.camera} has no plate and no masks; there are plates of {', '.join(plates) or 'none'}. "
                 "Give what it sees without the object, or leave the camera out."
             )
         if not clip.still:

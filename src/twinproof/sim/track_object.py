@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 GREY = 0.5
 BEHIND_M = 0.004  # a splat this far behind the surface that is seen is hidden by it
 MOST = 20_000
+ALIKE = 0.03  # one minus the cosine between directions that count as one side
 SIGMA, OPAQUE = 0.5, 0.95  # of a splat: its width in spacings, and its opacity
 
 
@@ -75,10 +76,13 @@ def surface_splats(
     )
 
 
-def learnt(splats: Splats, sights: Sequence[Sight], poses: Sequence[Float[np.ndarray, "4 4"]]) -> Splats:
+def learnt(
+    splats: Splats, sights: Sequence[Sight], poses: Sequence[Float[np.ndarray, "4 4"]], plain: bool = False
+) -> Splats:
     """The same splats in the mean colours of the pixels on which each is seen, exposures brought to the plates'.
 
-    A splat that no picture shows gets the colour of the nearest one that some does.
+    A splat that no picture shows gets the colour of the nearest one that some does. A `plain` object has one colour on
+    each side: splats that face one way share theirs, so that no error of the poses is painted onto it.
     """
     thing = Followed.of(splats)
     total, weight = np.zeros((len(splats), 3)), np.zeros(len(splats))
@@ -106,13 +110,26 @@ def learnt(splats: Splats, sights: Sequence[Sight], poses: Sequence[Float[np.nda
     known = weight > 0
     if not known.any():
         return splats
-    colours = total / np.maximum(weight, 1)[:, None]
+    if plain:
+        total, weight = _by_side(splats, total, weight)
+        known = weight > 0
+    colours = total / np.maximum(weight, 1e-9)[:, None]
     if not known.all():
         from scipy.spatial import cKDTree
 
         nearest = cKDTree(splats.means[known]).query(splats.means[~known])[1]
         colours[~known] = colours[known][nearest]
     return replace(splats, sh=((colours - 0.5) / SH0)[:, None])
+
+
+def _by_side(splats: Splats, total: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over all splats that face nearly the same way."""
+    from scipy.spatial.transform import Rotation
+
+    facing = Rotation.from_quat(splats.quats_wxyz[:, [1, 2, 3, 0]]).as_matrix()[:, :, 2]
+    alike = np.exp((facing @ facing.T - 1) / ALIKE)
+    alike[alike < 1e-3] = 0.0
+    return alike @ total, alike @ weight
 
 
 def inset(mesh: Mesh, depth_m: float) -> Mesh:

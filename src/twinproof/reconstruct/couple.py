@@ -1,0 +1,227 @@
+"""Joint refinement with physics: an object's pose over time is simulated, and all that shapes it is fitted at once.
+
+unknown                                                     what tells of it
+  where the object is at the start of each segment (x, y, yaw)   pixels around it, object tracks, the segment before
+  friction, mass, … of the object (ids of the vocabulary)        how it moves when the robot pushes it
+  joint offsets that calibration left                            where and when the robot touches it
+  cameras' poses                                                 pixels, and the error that calibration states
+  the object's scale                                             pixels
+
+Height and tilt follow from rest and contact: they are simulated, never fitted. Segments are short, since contact makes
+long rollouts chaotic; a seam may jump by the process noise, so that what the model does not know bends no pose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinproof.nouns.errors import ConfigError, RecordingError
+from twinproof.nouns.progress import Progress, quiet
+from twinproof.nouns.theta import Theta
+from twinproof.reconstruct.couple_look import Looks
+from twinproof.reconstruct.couple_motion import Motion, Moved
+from twinproof.reconstruct.couple_normal import Equations, Layout, assemble, weak_sentences
+from twinproof.sim.handled import Handling, pose_of
+from twinproof.sim.track_fit import Pixels
+from twinproof.sim.track_pose import Track, nudged
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from twinproof.nouns.clip import Clip
+    from twinproof.nouns.splats import Splats
+    from twinproof.sim.track_clips import Masks, Plates
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """How the joint problem is put and solved. Standard deviations are what is believed beforehand."""
+
+    segment_s: float = 0.25
+    pushed_sd_m: float = 0.0005  # what a seam may jump while something touches the object
+    pushed_sd_rad: float = 0.006
+    still_sd_m: float = 2e-5  # … and while nothing does
+    still_sd_rad: float = 2e-4
+    camera_sd_m: float = 0.002
+    camera_sd_rad: float = 0.0035
+    offset_sd_rad: float = 0.003
+    parameter_sd: float = 0.4  # of the logarithm of friction, mass, …
+    scale_sd: float = 0.0  # 0: the scale is known
+    rest_sd_m: float = 0.0005  # of height and tilt, which are simulated
+    rest_sd_rad: float = 0.005
+    alike_s: float = 0.5  # pictures of one camera within this time err together
+    moves: int = 10
+    enough: float = 0.05  # a move of so many standard errors ends
+
+    def __post_init__(self) -> None:
+        if not self.segment_s > 0 or self.moves < 1:
+            raise ConfigError(f"coupling: segments of {self.segment_s} s, {self.moves} moves: both are positive.")
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the cameras recorded of the object: clips with the robot's masks, plates or background splats, its splats."""
+
+    clips: tuple[Clip, ...]
+    plates: Plates | Splats
+    splats: Splats  # in the object's frame
+    pixels: Pixels = field(default_factory=Pixels)
+    masks: Masks | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Coupled:
+    """What came out. `start` is where identify begins, and never its prior.
+
+    track        poses over time with their covariance, simulated between the seams
+    start        refined parameters and joint offsets, by id
+    sd           their standard errors (of the logarithm, where the parameter has one)
+    cameras      T_world_camera of each camera, refined, and the standard errors of its move
+    cost         by block: pixels, seams, cameras, offsets, parameters, scale
+    weak         what the recording does not tell, in sentences
+    """
+
+    track: Track
+    start: Theta
+    sd: Mapping[str, float]
+    cameras: Mapping[str, Float[np.ndarray, "4 4"]]
+    camera_sd: Mapping[str, Float[np.ndarray, "6"]]
+    scale: float
+    cost: Mapping[str, float]
+    first_cost: Mapping[str, float]
+    weak: tuple[str, ...]
+    moves: int
+
+
+def couple(
+    handling: Handling,
+    seen: Seen | None,
+    track: Track,
+    parameters: Sequence[str] = (),
+    how: Coupling | None = None,
+    *,
+    tracks: Sequence[Track] = (),
+    progress: Progress = quiet,
+) -> Coupled:
+    """Refines everything together, beginning at a track of the same object (the tracker's).
+
+    `parameters` are ids of the object's physics; they begin at the scene's values. `tracks` are further measurements of
+    its pose (a tag, motion capture) that join the residual with their own covariances; without pictures (`seen` None)
+    they are all that is fitted.
+    """
+    how = how or Coupling()
+    good = ~track.lost
+    if good.sum() < 2:
+        raise RecordingError(
+            f"the object was seen in {int(good.sum())} of {len(track)} pictures of the track that begins it; "
+            "two are needed. Track it first."
+        )
+    motion = Motion(handling, track, tuple(parameters), how.segment_s, _times(seen, tracks))
+    sized = how.scale_sd > 0 and seen is not None
+    looks = Looks(seen.clips, seen.plates, seen.splats, seen.pixels, seen.masks, scale=sized) if seen else None
+    layout = Layout(motion.segments, len(parameters), len(handling.joints), len(seen.clips) if seen else 0, sized)
+    state = _State(motion, looks, layout, how, tracks)
+    here = state.at(layout.zero(), motion.nodes)
+    first, damping, moves, failed = here, 1e-3, 0, 0
+    for moves in range(1, how.moves + 1):
+        H = here.equations.hessian
+        step = np.linalg.solve(H + damping * np.diag(np.diag(H)), here.equations.gradient)
+        step = layout.held(step)
+        there = state.at(here.values + layout.shared(step), motion.stepped(here.moved, layout.nodes(step)), here)
+        progress(moves, f"joint refinement, cost {here.total:.1f}", how.moves)
+        if there.total < here.total:
+            gain, here, damping, failed = here.total - there.total, there, max(damping / 5, 1e-7), 0
+            if gain < 0.5 * how.enough:
+                break
+        else:
+            damping, failed = damping * 20, failed + 1
+            if failed == 3:
+                break
+    return _finished(state, here, first, moves)
+
+
+@dataclass(frozen=True, eq=False)
+class _Here:
+    """One point of the search."""
+
+    values: np.ndarray  # shared unknowns: parameters, offsets, cameras, scale, as moves from where they began
+    moved: Moved
+    equations: Equations
+    total: float
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    motion: Motion
+    looks: Looks | None
+    layout: Layout
+    how: Coupling
+    tracks: Sequence[Track]
+
+    def at(self, values: np.ndarray, nodes: np.ndarray, before: _Here | None = None) -> _Here:
+        """Rolls out, looks, and writes the normal equations."""
+        parameters, offsets, cameras, scale = self.layout.split(values)
+        moved = self.motion.roll(nodes, parameters, offsets)
+        told = self.looks.pulls(moved, cameras, 1.0 + scale) if self.looks else None
+        equations = assemble(self.layout, moved, told, self._sd(), values, self.how, self.tracks)
+        return _Here(values, moved, equations, float(sum(equations.cost.values())))
+
+    def _sd(self) -> np.ndarray:
+        how = self.how
+        return self.layout.sd(
+            how.parameter_sd, how.offset_sd_rad, how.camera_sd_m, how.camera_sd_rad, how.scale_sd or 1.0
+        )
+
+
+def _times(seen: Seen | None, tracks: Sequence[Track]) -> np.ndarray:
+    clips = seen.clips if seen else ()
+    if not clips and not tracks:
+        raise RecordingError("coupling was given neither clips nor tracks. Give what was seen of the object.")
+    return np.concatenate([*(clip.time_s for clip in clips), *(each.time_s for each in tracks)])
+
+
+def _finished(state: _State, here: _Here, first: _Here, moves: int) -> Coupled:
+    layout, motion = state.layout, state.motion
+    covariance = np.linalg.inv(here.equations.hessian)
+    spread = np.sqrt(np.diag(covariance))
+    parameters, offsets, cameras, scale = layout.split(here.values)
+    sd_parameters, sd_offsets, sd_cameras, _ = layout.split(spread[layout.first_shared :])
+    joints = motion.handling.joints
+    start = motion.theta(parameters) | {
+        f"joint.{name}.offset": -float(o) for name, o in zip(joints, offsets, strict=True)
+    }
+    sd = dict(zip(motion.parameters, map(float, sd_parameters), strict=True))
+    sd |= {f"joint.{name}.offset": float(s) for name, s in zip(joints, sd_offsets, strict=True)}
+    clips = state.looks.clips if state.looks else ()
+    names = [clip.camera for clip in clips]
+    placed = {clip.camera: nudged(clip.T_world_camera[0], cameras[c]) for c, clip in enumerate(clips)}
+    return Coupled(
+        _track(state, here, covariance),
+        start,
+        sd,
+        placed,
+        {name: sd_cameras[c] for c, name in enumerate(names)},
+        1.0 + scale,
+        here.equations.cost,
+        first.equations.cost,
+        weak_sentences(layout, motion, names, covariance, state._sd()),
+        moves,
+    )
+
+
+def _track(state: _State, here: _Here, covariance: np.ndarray) -> Track:
+    """Poses at the times of the track that began it, from the rollout, and what is known of each."""
+    at = state.motion.track_rows
+    moved, layout = here.moved, state.layout
+    poses = pose_of(moved.qpos[at])
+    spread = np.empty((len(at), 6, 6))
+    rest = np.diag(np.square([1e-5, 1e-5, state.how.rest_sd_m, *[state.how.rest_sd_rad] * 2, 1e-4]))
+    for i, row in enumerate(at):
+        J = layout.row(moved, int(row))
+        spread[i] = J @ covariance @ J.T + rest
+    began = state.motion.track
+    return replace(began, T_world_object=poses, covariance=spread, lost=np.zeros(len(at), bool))

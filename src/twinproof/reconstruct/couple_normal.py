@@ -1,0 +1,212 @@
+"""The joint problem's normal equations: who moves what, what it costs, and what stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinproof.sim.handled import pose_of
+from twinproof.sim.track_pose import move_between
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from twinproof.reconstruct.couple import Coupling
+    from twinproof.reconstruct.couple_look import Told
+    from twinproof.reconstruct.couple_motion import Motion, Moved
+    from twinproof.sim.track_pose import Track
+
+AXES = ("x", "y", "z", "turn about x", "turn about y", "turn about z")
+LITTLE = 0.7  # what keeps more than this share of its first error was hardly told
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each unknown lies: nodes (3 each), parameters, joint offsets, cameras (6 each), scale."""
+
+    segments: int
+    parameters: int
+    joints: int
+    cameras: int
+    scale: bool
+
+    @property
+    def first_shared(self) -> int:
+        """Nodes come first."""
+        return 3 * self.segments
+
+    @property
+    def cuts(self) -> np.ndarray:
+        """Ends of the shared blocks: parameters, offsets, cameras, scale."""
+        return np.cumsum([self.parameters, self.joints, 6 * self.cameras, int(self.scale)])
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return int(self.first_shared + self.cuts[-1])
+
+    def zero(self) -> np.ndarray:
+        """Shared unknowns where they begin."""
+        return np.zeros(int(self.cuts[-1]))
+
+    def shared(self, step: np.ndarray) -> np.ndarray:
+        """The shared unknowns' part of a step."""
+        return step[self.first_shared :]
+
+    def nodes(self, step: np.ndarray) -> Float[np.ndarray, "S 3"]:
+        """The nodes' part of a step."""
+        return step[: self.first_shared].reshape(-1, 3)
+
+    def split(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Parameters, offsets, cameras (C, 6), scale."""
+        a, b, c, _ = self.cuts
+        return values[:a], values[a:b], values[b:c].reshape(-1, 6), float(values[c]) if self.scale else 0.0
+
+    def sd(self, parameter: float, offset: float, camera_m: float, camera_rad: float, scale: float) -> np.ndarray:
+        """What is believed of the shared unknowns beforehand."""
+        cameras = np.tile(np.repeat([camera_m, camera_rad], 3), self.cameras)
+        tail = [scale] if self.scale else []
+        return np.concatenate([np.full(self.parameters, parameter), np.full(self.joints, offset), cameras, tail])
+
+    def held(self, step: np.ndarray) -> np.ndarray:
+        """A step cut where it would leave what slopes can tell."""
+        cut = np.array(step)
+        most = np.concatenate([np.tile([0.01, 0.01, 0.15], self.segments), np.full(self.parameters, 0.5),
+                               np.full(int(self.cuts[-1]) - self.parameters, 0.02)])  # fmt: skip
+        return cut * min(1.0, float((most / np.maximum(np.abs(cut), 1e-12)).min()))
+
+    def row(self, moved: Moved, row: int) -> Float[np.ndarray, "6 N"]:
+        """How a row's pose moves with all unknowns."""
+        J = np.zeros((6, self.size))
+        s = int(moved.segment[row])
+        J[:, 3 * s : 3 * s + 3] = moved.by_node[row]
+        first = self.first_shared
+        J[:, first : first + self.parameters + self.joints] = moved.by_shared[row]
+        return J
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """hessian · step = gradient, and the cost of each block."""
+
+    hessian: Float[np.ndarray, "N N"]
+    gradient: Float[np.ndarray, "N"]
+    cost: Mapping[str, float]
+
+
+def assemble(
+    layout: Layout,
+    moved: Moved,
+    told: Told | None,
+    sd: np.ndarray,
+    values: np.ndarray,
+    how: Coupling,
+    tracks: Sequence[Track],
+) -> Equations:
+    """Pixels, tracks, seams and what is believed, in one system."""
+    H, g = np.zeros((layout.size, layout.size)), np.zeros(layout.size)
+    pixels = _add_pixels(layout, moved, told, how, H, g) if told else 0.0
+    tracked = _add_tracks(layout, moved, tracks, len(told.pulls) if told else 0, H, g)
+    seams = _add_seams(layout, moved, how, H, g)
+    first = layout.first_shared
+    H[first:, first:] += np.diag(sd**-2)
+    g[first:] -= values / sd**2
+    prior = np.square(values / sd) / 2
+    a, b, c, _ = layout.cuts
+    cost = {"pixels": pixels, "tracks": tracked, "seams": seams, "parameters": float(prior[:a].sum())}
+    cost |= {"offsets": float(prior[a:b].sum()), "cameras": float(prior[b:c].sum()), "scale": float(prior[c:].sum())}
+    return Equations(H, g, cost)
+
+
+def _add_pixels(layout: Layout, moved: Moved, told: Told, how: Coupling, H: np.ndarray, g: np.ndarray) -> float:
+    """Every picture's pull, made less sure by neighbours in the picture and in time that err together."""
+    cost, less = 0.0, told.less * max(1.0, how.alike_s * told.rate_hz)
+    first = layout.first_shared + int(layout.cuts[1])
+    for row, (pull, clip) in enumerate(zip(told.pulls, told.clip, strict=True)):
+        if pull is None:
+            continue
+        J = layout.row(moved, row)
+        J[:, first + 6 * clip : first + 6 * clip + 6] = told.by_camera[row]
+        if layout.scale:
+            J = np.concatenate([J, np.eye(1, layout.size, layout.size - 1)])
+        H += J.T @ (pull.hessian / less) @ J
+        g += J.T @ (pull.gradient / less)
+        cost += pull.cost / less
+    return cost
+
+
+def _add_tracks(layout: Layout, moved: Moved, tracks: Sequence[Track], row: int, H: np.ndarray, g: np.ndarray) -> float:
+    """Measured poses, whose rows come after the pictures'."""
+    cost = 0.0
+    for track in tracks:
+        for k in range(len(track)):
+            if not track.lost[k]:
+                weight = np.linalg.inv(track.covariance[k])
+                off = move_between(pose_of(moved.qpos[row]), track.T_world_object[k])
+                J = layout.row(moved, row)
+                H += J.T @ weight @ J
+                g += J.T @ weight @ off
+                cost += float(off @ weight @ off) / 2
+            row += 1
+    return cost
+
+
+def _add_seams(layout: Layout, moved: Moved, how: Coupling, H: np.ndarray, g: np.ndarray) -> float:
+    """Where one segment ends the next begins, within what the model does not know."""
+    cost, first = 0.0, layout.first_shared
+    shared = slice(first, first + layout.parameters + layout.joints)
+    for s, jump in enumerate(moved.jump):
+        pushed = bool(moved.touched[s])
+        sd = np.array(
+            [how.pushed_sd_m] * 2 + [how.pushed_sd_rad] if pushed else [how.still_sd_m] * 2 + [how.still_sd_rad]
+        )
+        J = np.zeros((3, layout.size))
+        J[:, 3 * s : 3 * s + 3] = -moved.jump_by_node[s]
+        J[:, 3 * s + 3 : 3 * s + 6] = np.eye(3)
+        J[:, shared] = -moved.jump_by_shared[s]
+        H += (J.T / sd**2) @ J
+        g -= (J.T / sd**2) @ jump
+        cost += float(np.square(jump / sd).sum()) / 2
+    return cost
+
+
+def weak_sentences(
+    layout: Layout, motion: Motion, cameras: Sequence[str], covariance: np.ndarray, sd: np.ndarray
+) -> tuple[str, ...]:
+    """What the recording hardly told, in words."""
+    spread = np.sqrt(np.diag(covariance))[layout.first_shared :] / sd
+    a, b, c, _ = layout.cuts
+    said = []
+    for id, share in zip(motion.parameters, spread[:a], strict=True):
+        if share > LITTLE:
+            said.append(f"{id} stays weak: its error fell to {share:.0%} of what was believed before.")
+    loose = [name for name, share in zip(motion.handling.joints, spread[a:b], strict=True) if share > LITTLE]
+    if loose:
+        said.append(f"The offsets of {', '.join(loose)} stay weak: no touch told of them.")
+    for name, shares in zip(cameras, spread[b:c].reshape(-1, 6), strict=True):
+        axes = [axis for axis, share in zip(AXES, shares, strict=True) if share > LITTLE]
+        if axes:
+            said.append(f"Camera {name}: {', '.join(axes)} stay as calibration left them.")
+    common = _common(layout, covariance)
+    if common is not None:
+        said.append(common)
+    return tuple(said)
+
+
+def _common(layout: Layout, covariance: np.ndarray) -> str | None:
+    """The gauge: all cameras and the object moved together."""
+    nodes = covariance[: layout.first_shared, : layout.first_shared].reshape(layout.segments, 3, layout.segments, 3)
+    mean = nodes.mean(axis=(0, 2))
+    if mean[0, 0] + mean[1, 1] <= 0:
+        return None
+    together_m = float(np.sqrt(mean[0, 0] + mean[1, 1]))
+    each_m = float(np.sqrt(np.mean([np.trace(nodes[s, :2, s, :2]) for s in range(layout.segments)])))
+    if together_m > 0.8 * each_m:
+        return (
+            f"Of the position's error of {1e3 * each_m:.2f} mm, {1e3 * together_m:.2f} mm is shared by all times: "
+            "cameras and object could move together, and only touch and calibration hold them."
+        )
+    return None
