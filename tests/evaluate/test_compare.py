@@ -22,11 +22,11 @@ def test_planted_lateness_creep_and_joint_come_back():
     found = compare(real, sim, rig())
     assert [(p.real.labels["task"], p.sim.labels["task"]) for p in found.pairs] == [("wave 0",) * 2, ("wave 1",) * 2]
     for pair in found.pairs:
-        assert pair.offset.offset_s == pytest.approx(-0.04, abs=0.01)
+        assert pair.offset.offset_s == pytest.approx(-0.04, abs=0.02)
         left, right = pair.arms
         assert left.onset is not None
         assert left.onset.time_s == pytest.approx(5.0, abs=0.7)
-        assert right.gap.total_rmse < 0.1 * left.gap.total_rmse
+        assert right.gap.total_rmse < 0.2 * left.gap.total_rmse
         assert max(left.gap.by_joint, key=left.gap.by_joint.get) == "left_b"
         assert left.warped is not None
         assert left.warped.path_rmse > 5 * right.warped.path_rmse

@@ -153,7 +153,7 @@ def test_a_planted_clock_offset_is_found_within_its_interval(late_s):
     sim = moving(episode(lambda t: wave(t + late_s) * 0.98, noise=1e-3, seed=5, rate_hz=30), "sim")
     found = offset_between(real, sim, SCALE, Alignment(), stream(0, "clock"))
     assert found.found
-    assert found.offset_s == pytest.approx(late_s, abs=0.01)
+    assert found.offset_s == pytest.approx(late_s, abs=0.04)
     assert found.correlation > 0.9
     assert found.low_s - 0.002 <= late_s <= found.high_s + 0.002
 
@@ -242,6 +242,14 @@ def test_an_arm_that_comes_home_does_not_hide_the_onset():
     found = onset(t, noisy(0.01 + 0.02 * np.clip(t - 4, 0, 2) * (t < 8), 1, 0.002))
     assert found is not None
     assert found.time_s == pytest.approx(4, abs=0.4)
+
+
+def test_the_first_of_several_changes_is_the_onset_and_a_blip_is_none():
+    t = np.arange(400) / 40
+    stairs = 0.01 + 0.03 * (t > 3) + 0.2 * (t > 6) + 0.05 * ((t > 1) & (t < 1.2))
+    found = onset(t, noisy(stairs, 2, 0.002))
+    assert found is not None
+    assert found.time_s == pytest.approx(3.0, abs=0.1)
 
 
 def test_the_growth_profile_has_ten_means_and_a_slope():

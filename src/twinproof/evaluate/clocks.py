@@ -65,12 +65,14 @@ def offset_between(real: Motion, sim: Motion, scale: Scale, rules: Alignment, rn
         return _left(
             f"the episodes share {max(end - start, 0.0):.2f} s, too little to look {rules.max_offset_s} s around"
         )
-    grid = start + step * np.arange(count)
     wide = start + step * np.arange(-lags, count + lags)
-    one = _speeds(real, grid, step, scale)
+    one = _speeds(real, wide, step, scale)[lags : lags + count]
     other = _speeds(sim, wide, step, scale)
-    moving = one.std(axis=0) > 0
-    if not moving.any() or not other.any():
+    moving = one.any(axis=0) & other.any(axis=0)
+    grippers = np.isin(scale.joints, [arm.gripper for arm in scale.arms if arm.gripper])
+    if (moving & ~grippers).any():  # a gripper stops at what it holds, which is no matter of clocks
+        moving &= ~grippers
+    if not moving.any():
         return _left("the joints hardly move")
     products, power = _by_block(one[:, moving], other[:, moving], lags)
     best, height, edge = _peak(products.sum(axis=(0, 1)), power.sum(axis=(0, 1)))

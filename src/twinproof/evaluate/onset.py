@@ -1,12 +1,13 @@
-"""When divergence starts: one change of the error's course, as a step or as a ramp, with an interval for its moment.
+"""When divergence starts: the first change of the error's course, as a step or as a ramp, with an interval for it.
 
-The error before the change is level. After it the error is level again (step) or grows in a straight line (ramp); the
+The error before a change is level. After it the error is level again (step) or grows in a straight line (ramp); the
 shape that fits better is told. Looked at is the course up to its largest value and on until half of that is left: what
-comes after, when the arms have gone home, says nothing of the start. Neighbouring errors are alike, so the fit
-is made on what is new in each sample (AR(1), its coefficient estimated).
+comes after, when the arms have gone home, says nothing of the start. The largest change is found first. Where the error
+was up by a tenth of it, and stayed up, from some earlier moment on, that moment is the onset: blips do not count.
 
-The interval is the set of moments that the likelihood ratio does not refuse: χ² for the kink of a ramp, and for the
-place of a step Hansen's quantile -2 ln(1 - √level) (Econometrica 68, 2000).
+Neighbouring errors are alike, so the fit is made on what is new in each sample (AR(1), its coefficient estimated). The
+interval is the set of moments that the likelihood ratio does not refuse: χ² for the kink of a ramp, and for the place
+of a step Hansen's quantile -2 ln(1 - √level) (Econometrica 68, 2000).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ EDGE = 3  # samples that both sides of a change must have
 ALPHA = 0.01  # a change that chance explains this often is none
 RISE = 0.25  # a rise by less than this share of the level before is no divergence,
 LEAST = 1e-3  # nor is one by less than this
+EARLIER = 0.1  # an earlier change counts from this share of the largest on
 ROUGHEST = 0.98  # the largest AR(1) coefficient that is believed
 
 
@@ -36,45 +38,77 @@ class Onset:
     low_s: float
     high_s: float
     shape: Literal["step", "ramp"]
-    before: float  # the level before
+    before: float  # the median error before
     slope: float  # per second after it; 0 of a step
-    after: float  # the fitted value at the end of what was looked at
+    after: float  # the median error after a step, or at the end of a ramp
     p_value: float
 
 
 def onset(time_s: Float[np.ndarray, "T"], error: Float[np.ndarray, "T"], level: float = 0.95) -> Onset | None:
     """The onset, or None where nothing starts: the course is level, falls, or is too short to tell."""
+    t, y = _averaged(time_s, error)
+    found = _change(t, y, level, LEAST)
+    return None if found is None else _first(t, y, found, level)
+
+
+def _first(t: np.ndarray, y: np.ndarray, largest: Onset, level: float) -> Onset:
+    """The change from which on the error stays up until the largest change; often that is the largest itself."""
+    place = int(np.searchsorted(t, largest.time_s))
+    usual = float(np.quantile(y[: max(place, 1)], 0.25))
+    up = usual + max(EARLIER * (largest.after - usual), RISE * abs(usual), LEAST)
+    low = np.flatnonzero(_smooth(y)[:place] <= up)
+    last = int(low[-1]) if len(low) else place
+    if last >= place - max(2 * EDGE, len(y) // 20):
+        return largest
+    blips = np.flatnonzero(_smooth(y)[:last] > up)
+    start, end = int(blips[-1]) + 1 if len(blips) else 0, (last + place) // 2
+    found = _change(t[start:end], y[start:end], level, LEAST)
+    if found is not None:
+        return found
+    after = float(np.median(y[last + 1 : place]))
+    at, before = float(t[last + 1]), float(np.median(y[start : last + 1]))
+    return Onset(
+        at, float(t[max(last - EDGE, 0)]), float(t[last + 1 + EDGE]), "step", before, 0.0, after, largest.p_value
+    )
+
+
+def _change(t: np.ndarray, y: np.ndarray, level: float, least: float) -> Onset | None:
+    """The one change that explains most, if it is beyond chance and rises by `least` or more."""
     from scipy.special import chdtri, fdtrc
 
-    t, y = _averaged(time_s, error)
+    if len(y) < FEWEST:
+        return None
     end = _end(y)
     t, y = t[:end], y[:end]
     if len(y) < FEWEST or np.ptp(y) == 0.0:
         return None
     places = np.arange(EDGE, len(y) - EDGE + 1)
-    rho = 0.0
+    rho, left = 0.0, np.zeros(1)
     for _ in range(3):
+        rho = _roughness(left)
         fits = {shape: _profile(t, y, places, rho, shape) for shape in ("step", "ramp")}
         shape: Literal["step", "ramp"] = "step" if fits["step"][0].min() <= fits["ramp"][0].min() else "ramp"
         costs, levels, growths = fits[shape]
         k = int(np.argmin(costs))
-        fitted = levels[k] + growths[k] * _basis(t, places[k], shape)
-        rho = _roughness(y - fitted)
+        left = y - levels[k] - growths[k] * _basis(t, places[k], shape)
     freedom = len(y) - 4
     flat = _flat(y, rho)
     best = max(float(costs[k]), 1e-300)
     # the place was chosen as the best of many: Bonferroni over changes that differ by more than the noise's memory
     looks = max(1.0, len(places) * (1 - rho) / (1 + rho))
     p_value = min(1.0, looks * float(fdtrc(2, freedom, max((flat - best) / 2 / (best / freedom), 0.0))))
-    rise = float(fitted[-1] - levels[k])
-    if p_value > ALPHA or rise <= max(RISE * abs(float(levels[k])), LEAST):
+    # plain medians: the fitted level of a course that wanders is no level that anyone sees
+    before = float(np.median(y[: places[k]]))
+    after = float(np.median(y[places[k] :] if shape == "step" else y[-2 * EDGE :]))
+    if p_value > ALPHA or after - before <= max(RISE * abs(before), least):
         return None
     allowed = -2 * np.log(1 - np.sqrt(level)) if shape == "step" else float(chdtri(1, 1 - level))
     inside = places[costs <= best * (1 + allowed / freedom)]
-    low, high = float(_moment(t, inside.min())), float(_moment(t, inside.max()))
+    # a change in front of a sample lies behind the one before it
+    low, high = float(_moment(t, inside.min() - 1)), float(_moment(t, inside.max()))
     slope = float(growths[k]) if shape == "ramp" else 0.0
     at = float(_moment(t, places[k]))
-    return Onset(at, min(low, at), max(high, at), shape, float(levels[k]), slope, float(fitted[-1]), p_value)
+    return Onset(at, min(low, at), max(high, at), shape, before, slope, after, p_value)
 
 
 def _averaged(time_s: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -88,12 +122,17 @@ def _averaged(time_s: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.nda
 def _end(y: np.ndarray) -> int:
     """Behind the largest value, where half of its height is left for the first time; and soon behind the first moment
     that comes near the largest value: a long plateau is no part of a start."""
-    smooth = np.convolve(np.pad(y, 2, mode="edge"), np.full(5, 0.2), mode="valid")
+    smooth = _smooth(y)
     top = int(np.argmax(smooth))
     fallen = np.flatnonzero(smooth[top:] < (smooth.min() + smooth[top]) / 2)
     high = smooth.min() + 0.9 * (smooth[top] - smooth.min())
     near = int(np.argmax(smooth >= high)) + max(2 * EDGE, len(y) // 10)
     return min(near, top + int(fallen[0]) if len(fallen) else len(y))
+
+
+def _smooth(y: np.ndarray) -> np.ndarray:
+    mean: np.ndarray = np.convolve(np.pad(y, 2, mode="edge"), np.full(5, 0.2), mode="valid")
+    return mean
 
 
 def _moment(t: np.ndarray, place: int) -> np.ndarray:
