@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,7 +78,7 @@ def offset_between(real: Motion, sim: Motion, scale: Scale, rules: Alignment, rn
     correlation = height / float(np.sqrt((one[:, moving] ** 2).sum()))
     if edge:
         return _left(f"speeds agree best at the end of the window of {rules.max_offset_s} s")
-    peaks = np.array([_peak(*drawn)[0] for drawn in _drawn(products, power, rng)])
+    peaks = np.array([_peak(*drawn)[0] for drawn in zip(*_drawn(products, power, rng), strict=True)])
     seconds = (peaks - lags) * step
     # sim(t + lag) is like real(t): the simulated stamp t + lag is the real moment t
     low, high = np.quantile(-seconds, [(1 - rules.level) / 2, (1 + rules.level) / 2])
@@ -116,15 +115,12 @@ def _by_block(one: np.ndarray, other: np.ndarray, lags: int) -> tuple[np.ndarray
     return products, power
 
 
-def _drawn(
-    products: np.ndarray, power: np.ndarray, rng: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _drawn(products: np.ndarray, power: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Blocks of time and joints drawn anew, each with replacement: errors hang together along both."""
     blocks, joints, _ = products.shape
-    for _ in range(DRAWS):
-        time, joint = (np.bincount(rng.integers(0, n, n), minlength=n) for n in (blocks, joints))
-        weight = np.outer(time, joint).ravel().astype(float)
-        yield weight @ products.reshape(blocks * joints, -1), weight @ power.reshape(blocks * joints, -1)
+    time, joint = (rng.multinomial(n, np.full(n, 1 / n), DRAWS) for n in (blocks, joints))
+    weight = (time[:, :, None] * joint[:, None, :]).reshape(DRAWS, -1).astype(float)
+    return weight @ products.reshape(blocks * joints, -1), weight @ power.reshape(blocks * joints, -1)
 
 
 def _peak(products: np.ndarray, power: np.ndarray) -> tuple[float, float, bool]:

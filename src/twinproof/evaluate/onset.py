@@ -151,20 +151,27 @@ def _profile(
     t: np.ndarray, y: np.ndarray, places: np.ndarray, rho: float, shape: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For a change at every place: what the best fit leaves over, its level and its growth."""
-    index = np.arange(len(t))
-    after = index[None] >= places[:, None]
-    basis = (
-        after.astype(float)
-        if shape == "step"
-        else np.where(after, t[None] - t[np.minimum(places, len(t) - 1)][:, None], 0.0)
-    )
-    one, h, z = _new(np.ones((1, len(t))), rho)[0], _new(basis, rho), _new(y[None], rho)[0]
-    aa, ah, hh = one @ one, h @ one, np.einsum("kt,kt->k", h, h)
-    ay, hy = one @ z, h @ z
+    c, tk = 1 - rho, (t - t[0])[places]
+    one, z = _new(np.ones((1, len(t))), rho)[0], _new(y[None], rho)[0]
+    left = len(t) - 1 - places  # samples behind the first one after the change
+    if shape == "step":
+        hh, ah, hy = 1 + c**2 * left, one[places] + c * _behind(one, places), z[places] + c * _behind(z, places)
+    else:
+        u = _new((t - t[0])[None], rho)[0]
+        hh = _behind(u**2, places) - 2 * c * tk * _behind(u, places) + c**2 * tk**2 * left
+        ah = _behind(u * one, places) - c * tk * _behind(one, places)
+        hy = _behind(u * z, places) - c * tk * _behind(z, places)
+    aa, ay = one @ one, one @ z
     det = np.maximum(aa * hh - ah**2, 1e-300)
     levels, growths = (hh * ay - ah * hy) / det, (aa * hy - ah * ay) / det
     costs = np.maximum(z @ z - levels * ay - growths * hy, 0.0)
     return costs, levels, growths
+
+
+def _behind(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Sums of all values behind each place."""
+    total: np.ndarray = np.cumsum(values[::-1])[::-1][places] - values[places]
+    return total
 
 
 def _new(rows: np.ndarray, rho: float) -> np.ndarray:
