@@ -15,7 +15,7 @@ from twinproof.nouns.rig import Intrinsics
 from twinproof.nouns.source import Declared
 from twinproof.reconstruct.generate import Generated, InProcess
 from twinproof.reconstruct.generate_check import Limits, admit, centre_of_mass, silhouette
-from twinproof.reconstruct.generate_fit import Outline, Similarity, _samples, fit_similarity
+from twinproof.reconstruct.generate_fit import Outline, Similarity, fit_similarity, surface_points
 
 LENS = Intrinsics(150.0, 150.0, 79.5, 59.5)
 TABLE = np.array([0.0, 0.0, 1.0, 0.0])
@@ -71,7 +71,7 @@ def test_outlines_from_three_places_give_scale_and_pose():
 
 def test_points_of_the_upper_sides_and_one_outline_give_scale_and_pose():
     rng = stream(0, "points")
-    points = _samples(SEEN, 800, rng)
+    points = surface_points(SEEN, 800, rng)
     upper = points[points[:, 2] > 0.005] + 0.001 * rng.normal(size=(int((points[:, 2] > 0.005).sum()), 3))
     fit = fit_similarity(turned_input(), upper, OUTLINES[:1])
     assert fit.scale == pytest.approx(SCALE, rel=0.06)

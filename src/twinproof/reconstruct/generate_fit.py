@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 250  # seen points that are used
 BORDER = 40  # pixels of a mask's border that are used
-COARSE, FINE = 160, 800  # points on the shape
+COARSE, FINE, LAST = 160, 600, 6000  # points on the shape
 BEST = 3  # turns that are refined
 SOFT = 0.05  # of the thing's size: gaps beyond pull less
 
@@ -103,14 +103,16 @@ def fit_similarity(
     centre, size = _start(cloud, outlines)
     problem = _Problem(cloud, tuple(outlines), size)
     tried = []
-    few = _samples(mesh, COARSE, rng)
+    few = surface_points(mesh, COARSE, rng)
     for turn in Rotation.create_group("O"):
         x = np.concatenate([turn.as_rotvec(), centre, [np.log(size)]])
         tried.append(problem.solved(few, x, 8))
     tried.sort(key=lambda one: float(one.cost))
-    many = _samples(mesh, FINE, rng)
+    many = surface_points(mesh, FINE, rng)
     best = sorted((problem.solved(many, one.x, 40) for one in tried[:BEST]), key=lambda one: float(one.cost))
-    x = best[0].x
+    # Few points leave a rim between themselves and the shape's outline, which the scale would fill: so many at the end.
+    many = surface_points(mesh, LAST, rng)
+    x = problem.solved(many, best[0].x, 15).x
     near, px = problem.gaps_of(many, x)
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = Rotation.from_rotvec(x[:3]).as_matrix(), x[3:6]
@@ -194,7 +196,7 @@ def _crossing(outlines: Sequence[Outline]) -> np.ndarray:
     return crossing
 
 
-def _samples(mesh: Mesh, count: int, rng: np.random.Generator) -> np.ndarray:
+def surface_points(mesh: Mesh, count: int, rng: np.random.Generator) -> np.ndarray:
     """Points on the surface, evenly."""
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
