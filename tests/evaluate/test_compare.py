@@ -46,6 +46,12 @@ def test_a_recording_compared_with_itself_differs_in_nothing():
     assert {event.verdict for pair in found.pairs for event in pair.events} == {"same"}
 
 
+def test_a_twin_that_ends_early_is_compared_as_far_as_it_goes_and_the_lengths_are_told():
+    found = compare(recording(episode(wave)), recording(episode(wave, seconds=4.0, number=1)), rig()).pairs[0]
+    assert found.lengths_s == pytest.approx((10.0, 4.0, 4.0), abs=0.05)
+    assert [e.verdict for e in found.events if e.name == "release"] == ["missing", "missing"]
+
+
 def test_clocks_may_be_left_alone():
     real, sim = pair_of_recordings(1)
     found = compare(real, sim, rig(), how=Protocol(alignment=None)).pairs[0]

@@ -84,6 +84,7 @@ class PairResult:
     events: tuple[Matched, ...]
     starts_at: str | None  # the event at which divergence starts
     lost: tuple[int, int]  # samples marked missing, real and simulated
+    lengths_s: tuple[float, float, float]  # of the real and the simulated motion, and of what both share
 
     @property
     def every(self) -> tuple[ArmResult, ...]:
@@ -175,8 +176,10 @@ def _pair(
     told_of = [events_of(view, how.events) for view in views]
     events = match(told_of[0], told_of[1], offset.offset_s, how.matching)
     lost = real.lost, sim.lost
+    (r0, r1), (s0, s1) = real.span_s, sim.span_s
+    lengths = r1 - r0, s1 - s0, float(np.ptp(lined.time_s))
     starts = event_at(whole.onset, events, how.matching)
-    return PairResult(*episodes, paired, offset, tuple(results), whole, events, starts, lost)
+    return PairResult(*episodes, paired, offset, tuple(results), whole, events, starts, lost, lengths)
 
 
 def _arm(gap: Gap, stamped: float | None, warped: Warped | None, tip: TipGap | None, how: Protocol) -> ArmResult:

@@ -123,7 +123,7 @@ def _over_time(title: str, label: str, courses: dict[str, list[Course]]) -> Figu
         if each:
             _band(axes, each, _colour(place, name), name)
     axes.set(xlabel="time / s", ylabel=label)
-    axes.set_ylim(bottom=0)
+    _headroom(axes)
     axes.legend(loc="upper left", ncols=4, title=None if count <= 4 else "median and 10–90 % of pairs")
     return figure
 
@@ -144,11 +144,15 @@ def _rmse(found: Comparison, names: Sequence[str]) -> Figure:
     onsets = [pair.overall.onset for pair in found.pairs if pair.overall.onset is not None]
     _mark_onsets(axes, onsets)
     axes.set(xlabel="time / s", ylabel="RMSE = √Σ w Δ² / range²")
-    axes.set_ylim(bottom=0)
+    _headroom(axes)
     few = len(found.pairs) <= 4
     axes.legend(loc="upper left", ncols=5, title=None if few else "median and 10–90 % of pairs")
-    axes.margins(y=0.25)
     return figure
+
+
+def _headroom(axes: Axes) -> None:
+    """From zero up, with room for a legend above the curves."""
+    axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
 
 
 def _mark_onsets(axes: Axes, onsets: Sequence[Onset]) -> None:

@@ -19,7 +19,8 @@ STYLE = """body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:62rem;ma
 h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.1rem;margin-top:2.2rem;border-bottom:1px solid #ddd}
 table{border-collapse:collapse;margin:.6rem 0;font-size:13px}td,th{padding:.2rem .7rem .2rem 0;text-align:left;
 vertical-align:top}th{font-weight:600;color:#555}td.n{font-variant-numeric:tabular-nums;white-space:nowrap}
-img{max-width:100%;height:auto;display:block;margin:.6rem 0}.soft{color:#666}details{margin:.6rem 0}
+img{max-width:100%;height:auto;display:block;margin:.6rem 0}.soft{color:#666}.wide{overflow-x:auto}
+details{margin:.6rem 0}
 .missing,.extra{color:#b34700;font-weight:600}.late,.early{color:#8a5a00;font-weight:600}"""
 TITLES = {"rmse": "Error over time", "position": "", "orientation": "", "distribution": "Distribution",
           "joints": "Joints", "timing": "Timing or path"}  # fmt: skip
@@ -83,7 +84,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A table; cells are HTML already."""
     top = "".join(f"<th>{_e(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td class=n>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{top}</tr>{body}</table>"
+    return f"<div class=wide><table><tr>{top}</tr>{body}</table></div>"
 
 
 def _shown(found: Mapping[str, Any] | None, scale: float = 1.0, digits: int = 3) -> str:
@@ -170,10 +171,12 @@ def _pairs(told: Mapping[str, Any]) -> str:
             if event["verdict"] != "same"
         ]
         name = pair["real"]["source"] or pair["real"]["id"][:8]
+        lengths = pair["lengths_s"]
         rows.append([_e(name[:24]), _e(pair["real"]["outcome"]), _e(pair["sim"]["outcome"]), clock,
+                     f"{lengths['compared']:.1f} of {lengths['real']:.1f} and {lengths['sim']:.1f}",
                      *(f"{arm['rmse']:.4f}" for arm in pair["arms"].values()),
                      _e(pair["divergence_starts_at"] or "–"), "<br>".join(bad) or "–"])  # fmt: skip
-    head = ("pair", "real", "twin", "clock offset", *told["arms"], "diverges at", "events that differ")
+    head = ("pair", "real", "twin", "clock offset", "compared / s", *told["arms"], "diverges at", "events that differ")
     opened = "open" if len(rows) <= 12 else ""
     return f"<h2>Pairs</h2><details {opened}><summary>{len(rows)}</summary>{_table(head, rows)}</details>"
 

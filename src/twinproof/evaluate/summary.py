@@ -195,6 +195,7 @@ def _pair(pair: PairResult) -> dict[str, Json]:
         "ambiguous": pair.paired.ambiguous,
         "offset": {**plain(pair.offset)},
         "marked_missing": list(pair.lost),
+        "lengths_s": dict(zip(("real", "sim", "compared"), pair.lengths_s, strict=True)),
         "arms": {result.name: _result(result) for result in pair.every},
         "events": [{**plain(event), "late_s": event.late_s, "title": event.title} for event in pair.events],
         "divergence_starts_at": pair.starts_at,
