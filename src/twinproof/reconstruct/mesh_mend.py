@@ -176,7 +176,8 @@ def _collapsed(mesh: Mesh, tolerance_m: float) -> Mesh:
         manifold3d.Mesh((mesh.vertices - centre).astype(np.float32), mesh.faces.astype(np.uint32))
     )
     out = solid.simplify(tolerance_m).to_mesh()
-    return Mesh(np.asarray(out.vert_properties)[:, :3] + centre, np.asarray(out.tri_verts))
+    fewer = Mesh(np.asarray(out.vert_properties)[:, :3] + centre, np.asarray(out.tri_verts))
+    return pieces(fewer)[0]  # a thin neck may be cut
 
 
 def checked(mesh: Mesh) -> Check:

@@ -51,6 +51,18 @@ def rasterise(mesh: Mesh, camera: Camera) -> Seen:
     return Seen(depth, face, weights)
 
 
+def rasterise_flat(
+    corners: Float[np.ndarray, "F 3 2"], size: tuple[int, int]
+) -> tuple[Int[np.ndarray, "H W"], Float[np.ndarray, "H W 3"]]:
+    """Triangles that lie in a picture (x, y in pixels): the face at every pixel centre (-1: none) and the weights."""
+    points = np.concatenate([corners.reshape(-1, 2), np.ones((3 * len(corners), 1))], axis=1)
+    depth, face, weights = np.zeros(size), np.full(size, -1, np.int32), np.zeros((*size, 3))
+    _fill(
+        np.ascontiguousarray(points), np.arange(3 * len(corners), dtype=np.int32).reshape(-1, 3), depth, face, weights
+    )
+    return face, weights
+
+
 @njit(**EXACT)
 def _fill(points, faces, depth, face, weights):
     height, width = depth.shape
