@@ -31,8 +31,8 @@ EYES = {"one": (0.55, 0.1, 0.45), "two": (-0.2, 0.55, 0.45), "three": (-0.3, -0.
 Box = tuple[tuple[float, float, float], tuple[float, float, float], tuple[int, int, int]]  # middle, half sizes, colour
 
 
-def draw(pose: np.ndarray, boxes: list[Box], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A picture and the index of the box in each pixel, -1 for the table. Boxes are upright, the nearest is seen."""
+def draw(pose: np.ndarray, boxes: list[Box], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A picture, the index of the box in each pixel (-1 for the table), and depth. Boxes are upright."""
     width, height = SIZE
     rays = pixel_rays(Lens(width, height, LENS.fx, LENS.fy, LENS.cx, LENS.cy))
     along = np.concatenate([rays, np.ones((height, width, 1))], axis=-1) @ pose[:3, :3].T
@@ -54,7 +54,7 @@ def draw(pose: np.ndarray, boxes: list[Box], rng: np.random.Generator) -> tuple[
         colour[hit] = (light[..., None] * np.array(tint))[hit]
         depth, index[hit] = np.where(hit, enter, depth), k
     noisy = colour + rng.normal(0, 1.5, colour.shape)
-    return np.clip(noisy, 0, 255).astype(np.uint8), index
+    return np.clip(noisy, 0, 255).astype(np.uint8), index, depth
 
 
 def room(
@@ -71,15 +71,34 @@ def room(
         pose = looking_at(eye)
         rgb, index = [], []
         for k, (x, y) in enumerate(path):
-            turn = 0.5 + 2.0 * k / len(path)
-            post = ((0.16 * np.cos(turn), 0.16 * np.sin(turn), 0.1), (0.012, 0.012, 0.1), GREY)
-            picture, which = draw(pose, [((x, y, 0.025), (0.03, 0.02, 0.025), tint), post, *(more or [])], rng)
+            picture, which, _ = draw(pose, [_thing(x, y, tint), _post(k / len(path)), *(more or [])], rng)
             rgb.append(picture)
             index.append(which)
         truth[name] = np.stack(index)
         drawn = truth[name] == 1 if robot else None
         clips[name] = Clip(name, times, np.stack(rgb), LENS, np.repeat(pose[None], len(path), axis=0), drawn)
     return clips, truth
+
+
+def _thing(x: float, y: float, tint: tuple[int, int, int]) -> Box:
+    return (x, y, 0.025), (0.03, 0.02, 0.025), tint
+
+
+def _post(share: float) -> Box:
+    turn = 0.5 + 2.0 * share
+    return (0.16 * float(np.cos(turn)), 0.16 * float(np.sin(turn)), 0.1), (0.012, 0.012, 0.1), GREY
+
+
+def depths(clip: Clip, path: list[tuple[float, float]]) -> np.ndarray:
+    """What a depth camera at a clip's place measures: noise of 2 mm, none beyond 3 m, and a hole of missing values."""
+    rng = np.random.default_rng(6)
+    planes = []
+    for k, (x, y) in enumerate(path):
+        _, _, depth = draw(clip.T_world_camera[k], [_thing(x, y, RED), _post(k / len(path))], rng)
+        depth = np.where(depth < 3, depth + rng.normal(0, 0.002, depth.shape), 0)
+        depth[:10, :10] = 0
+        planes.append(depth)
+    return np.stack(planes).astype(np.float32)
 
 
 def still(count: int) -> list[tuple[float, float]]:

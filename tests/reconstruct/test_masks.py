@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.reconstruct.mask_scenes import BLUE, blurred, middle_of, overlap, pushed, room, still
+from tests.reconstruct.mask_scenes import BLUE, blurred, depths, middle_of, overlap, pushed, room, still
 from twinproof.nouns.clip import Clip
 from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.reconstruct.masks import BACKGROUND, UNKNOWN, Masks, segment
 from twinproof.reconstruct.masks_checks import edge_widths, moves
 from twinproof.reconstruct.masks_space import Plane
+from twinproof.reconstruct.overlay import COLOURS, outline, overlay, sheet
 from twinproof.reconstruct.prompts import Box, Prompt, Prompts, read_clicks
 
 TABLE = Plane()
@@ -176,12 +177,43 @@ def test_words_that_find_nothing_are_refused(push: Room, words: str, said: str) 
         segment(push[0], Prompts((Prompt("it", words=words),)), TABLE)
 
 
-def test_nothing_that_moves_and_nothing_clicked_is_refused() -> None:
-    clips, _ = room(still(6))
-    with pytest.raises(RecordingError, match="nothing moves but the robot, so no object was found. Point at one"):
+def test_what_stands_on_the_table_and_never_moves_is_found_unasked() -> None:
+    clips, truth = room(still(5))
+    masks = segment(clips, None, TABLE)
+    assert masks.names == ("object_0",)
+    assert worst(masks, truth, "object_0", 0) > 0.85
+
+
+def test_an_empty_table_with_nothing_clicked_is_refused() -> None:
+    clips, _ = room([(5.0, 5.0)] * 5)
+    with pytest.raises(RecordingError, match="nothing moves but the robot, and nothing stands out on the table. Point"):
         segment(clips, None, TABLE)
     with pytest.raises(ConfigError, match="is to be the thing that moved, but only the robot moves"):
         segment(clips, Prompts((Prompt("it", words="the thing that moved"),)), TABLE)
+
+
+def test_depth_tells_one_camera_where_the_object_is(push: Room) -> None:
+    clips, truth = push
+    clip = replace(clips["one"], depth_m=depths(clips["one"], pushed(9)))
+    x, y = middle_of(truth["one"][0] == 0)
+    masks = segment({"one": clip}, read_clicks([f"one,0,{x},{y}=box"]), TABLE)
+    assert worst(masks, {"one": truth["one"]}, "box", 0) > 0.85
+    assert np.abs(masks.tracks["box"].at(0.0)[:2] - pushed(9)[0]).max() < 0.02
+
+
+def test_an_overlay_draws_outlines_and_hatches_what_is_not_known(push: Room, clicked: Masks) -> None:
+    clips, _ = push
+    label, rgb = clicked.labels["one"][0], clips["one"].rgb[0]
+    drawn = overlay(rgb, label, zoom=1)
+    changed = (drawn != rgb).any(axis=-1)
+    assert (drawn[outline(label == 0)] == COLOURS[0]).all()
+    assert not changed[label == BACKGROUND].any()
+    assert 0.1 < changed[label == UNKNOWN].mean() < 0.6
+    assert sheet(clips, clicked, [0.0, 0.5], zoom=2).shape == (3 * 144, 2 * 192, 3)
+    with pytest.raises(ConfigError, match="Give one label for each pixel, and a zoom of 1 or more"):
+        overlay(rgb, label[1:])
+    with pytest.raises(ConfigError, match="no times were asked for"):
+        sheet(clips, clicked, [])
 
 
 def test_blurred_pictures_are_told_for_each_camera(push: Room) -> None:

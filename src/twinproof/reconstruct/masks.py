@@ -22,8 +22,9 @@ from twinproof.reconstruct.masks_footage import Footage, even_exposure
 from twinproof.reconstruct.masks_prompted import MOVED, Pointer, Pointing
 from twinproof.reconstruct.masks_refine import Cutouts, learn_again, learn_from_seeds, refine, with_plates
 from twinproof.reconstruct.masks_seed import Seed
-from twinproof.reconstruct.masks_space import Plane, nearest, window
-from twinproof.reconstruct.masks_track import Tables, Track, follow, placed
+from twinproof.reconstruct.masks_space import Plane, window
+from twinproof.reconstruct.masks_standing import find_standing
+from twinproof.reconstruct.masks_track import Tables, Track, follow, placed, vote
 from twinproof.reconstruct.prompts import Prompts, settled
 
 if TYPE_CHECKING:
@@ -125,21 +126,21 @@ def segment(
     robot_tolerance_px: int = 2,
     progress: Progress = quiet,
 ) -> Masks:
-    """The masks of the prompted objects in all pictures; without prompts, of what moves and is not the robot.
+    """The masks of the prompted objects in all pictures; without prompts, of what moves or stands on the table.
 
     `robot_tolerance_px` is how far the drawn robot may be off. A segmenter, where given, turns prompts into first
     regions; all else is the same.
     """
     notes = _check(clips)
     footages: Mapping[str, Footage] = {
-        name: Footage(clip, even_exposure(clip), robot_tolerance_px) for name, clip in clips.items()
+        name: Footage(clip, even_exposure(clip), robot_tolerance_px, table=table) for name, clip in clips.items()
     }
     asked = settled(prompts or Prompts(), clips)
     if asked.objects:
         objects = _prompted(footages, asked, table, segmenter)
     else:
         objects = _unprompted(footages, table)
-        notes.append(f"nothing was asked for: {len(objects)} things that move were found")
+        notes.append(f"nothing was asked for: {len(objects)} things that move or stand on the table were found")
     tables = [o.tables for o in objects]
     plated = objects[0].plated if len(objects) == 1 else with_plates(footages, tables, [])
     total = [refine(plated, o.tables, o.track, table, progress, o.name) for o in objects]
@@ -202,17 +203,34 @@ def _tracked(
 
 
 def _unprompted(footages: Mapping[str, Footage], table: Plane | None) -> list[_Object]:
-    """What moves and is not the robot: the largest first, then what the tracks so far do not explain."""
+    """What moves and is not the robot, then what stands on the table; the largest first, none twice."""
     made = list[_Object]()
     for seed in find_movers(footages, table):
-        if len(made) < MOST and not any(_explains(o.track, footages[seed.camera].clip, seed) for o in made):
-            avoid = [_colours(footages, o.seeds[0]) for o in made]
-            made.append(_tracked(footages, f"object_{len(made)}", [seed], avoid, table))
+        _join(made, footages, seed, table, least_witnesses=1)
+    plated = with_plates(footages, [o.tables for o in made], [])
+    for seed in find_standing(plated, table):
+        _join(made, footages, seed, table, least_witnesses=2)
     if not made:
         raise RecordingError(
-            "masks: nothing moves but the robot, so no object was found. Point at one: --click camera,frame,x,y=name."
+            "masks: nothing moves but the robot, and nothing stands out on the table. Point at an object: --click "
+            "camera,frame,x,y=name."
         )
     return made
+
+
+def _join(
+    made: list[_Object], footages: Mapping[str, Footage], seed: Seed, table: Plane | None, least_witnesses: int
+) -> None:
+    """Adds a seed's object, unless it is there already, or fewer cameras than needed see it where it is placed."""
+    clip = footages[seed.camera].clip
+    if len(made) == MOST or any(_explains(o.track, clip, seed) for o in made):
+        return
+    avoid = [_colours(footages, o.seeds[0]) for o in made]
+    found = _tracked(footages, f"object_{len(made)}", [seed], avoid, table)
+    at, half = found.track.at(float(clip.time_s[seed.frame])), 1.2 * found.track.radius_m
+    votes = vote(found.plated, found.tables, float(clip.time_s[seed.frame]), at, half, 16, table)
+    if votes.witnesses >= least_witnesses:
+        made.append(found)
 
 
 def _explains(track: Track, clip: Clip, seed: Seed) -> bool:
@@ -269,6 +287,3 @@ def _still_spans(tracks: tuple[Track, ...], least_s: float) -> tuple[tuple[float
                 spans.append((float(time_s[first]), float(time_s[k - 1])))
             first = k
     return tuple(sorted(spans, key=lambda span: span[0] - span[1]))
-
-
-__all__ = ["BACKGROUND", "UNKNOWN", "Masks", "Plane", "nearest", "segment"]

@@ -49,10 +49,10 @@ def _of_camera(name: str, footage: Footage, table: Plane | None) -> list[tuple[f
         spots, count = ndimage.label(ndimage.binary_opening(far[frame] > FAR, np.ones((3, 3))))
         for spot in range(1, count + 1):
             region = spots == spot
-            if region.sum() < max(25, LEAST * region.size) or _at_border(region):
+            if region.sum() < max(25, LEAST * region.size) or at_border(region):
                 continue
             then = _when(footage, frame, region, plate, far)
-            seed = None if then is None else _grown(name, footage, then, region, bare[then], table)
+            seed = None if then is None else grown_from(name, footage, then, region, bare[then], table)
             if seed is not None:
                 seeds.append((float(seed.region.sum()), seed))
     return seeds
@@ -65,7 +65,8 @@ def _far(footage: Footage, frame: int, plate: Plate) -> Float[np.ndarray, "H W"]
     return found
 
 
-def _at_border(region: np.ndarray) -> bool:
+def at_border(region: np.ndarray) -> bool:
+    """Whether a region reaches the picture's edge, where nobody knows how it goes on."""
     return bool(region[0].any() or region[-1].any() or region[:, 0].any() or region[:, -1].any())
 
 
@@ -94,7 +95,7 @@ def _edges(lab: np.ndarray) -> Float[np.ndarray, "H W"]:
     return length
 
 
-def _grown(
+def grown_from(
     name: str, footage: Footage, frame: int, region: np.ndarray, bare: Bool[np.ndarray, "H W"], table: Plane | None
 ) -> Seed | None:
     """A seed from the middle of a region, if a thing of its own is there."""

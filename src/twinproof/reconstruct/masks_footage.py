@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinproof.nouns.clip import Clip
+from twinproof.reconstruct.masks_space import Plane, rays
 
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt8
@@ -17,6 +18,7 @@ SPARSE = 4  # exposure is judged on every fourth row and column
 ENOUGH = 48  # pictures for a plate
 LEAST = 4  # a plate's pixel is known when it was seen bare in so many pictures
 DARK = 0.74  # L + 16 in the deepest shadow, as a share of that in the light
+RAISED_M = 0.006  # depth cameras tell an object from the table above this height
 HALO = -1.0  # log odds at most, of thin lines of colours that the object does not have
 SHADES = {0.72: 0.06, 0.86: 0.14, 1.0: 0.7, 1.08: 0.1}  # light under which colours seen once may appear, and its share
 
@@ -47,6 +49,7 @@ class Footage:
     gain: Float[np.ndarray, "T 3"]
     tolerance_px: int
     plate: Plate | None = None
+    table: Plane | None = None
 
     def robot(self, frame: int, rows: slice, cols: slice) -> UInt8[np.ndarray, "h w"]:
         """0 where the robot is not, 1 within the tolerance of its edge, 2 inside it."""
@@ -86,12 +89,24 @@ class Footage:
         odds, kind = evidence(rgb, self.gain[frame], linear(), lab, known, robot, tables, sigma, DARK)
         # a new colour may be another side of the object; along an outline it is a halo of lens, sharpening or coding
         halo = (kind == 2) & ~ndimage.binary_opening(kind == 2, np.ones((5, 5), bool))
-        odds = np.where(halo, np.minimum(odds, HALO), odds)
-        strange = (
-            -1.0 if self.clip.robot is None else -2.5
-        )  # with the robot drawn, little else can stand before a thing
+        odds = np.where(halo, np.minimum(odds, HALO), odds) + self._lying(frame, rows, cols)
+        # where the robot is drawn, little else can stand before an object: what looks strange is then not the object
+        strange = -1.0 if self.clip.robot is None else -2.5
         floor = np.where(robot == 2, 0.0, np.where(kind == 1, -3.0, np.where(robot == 1, -0.5, strange)))
         return odds, np.clip(odds, floor, 2.0).astype(np.float32)
+
+    def _lying(self, frame: int, rows: slice, cols: slice) -> Float[np.ndarray, "h w"] | float:
+        """Log odds against pixels that measured depth puts on the table or below it; 0 where that says nothing."""
+        deep = self.clip.depth_m
+        if deep is None or self.table is None:
+            return 0.0
+        y, x = np.mgrid[rows, cols]
+        origin, along = rays(self.clip, frame, x.ravel(), y.ravel())
+        depth = deep[frame, rows, cols].ravel()
+        height = self.table.height_m(origin + depth[:, None] * along)
+        low = np.where(depth > 0, np.clip((height - RAISED_M) / RAISED_M, -1, 0), 0)
+        against: np.ndarray = (3.0 * low).reshape(y.shape).astype(np.float32)
+        return against
 
     def colours(self, frame: int, where: np.ndarray, rows: slice, cols: slice) -> Float[np.ndarray, "N 3"]:
         """L + 16, a, b of the pixels of a window that are chosen."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SIDE = 32  # voxels along a block, at most
 VOXEL_PX = 1.5  # a voxel is not smaller than this many pixels of the nearest camera
 MARGIN_M = 0.03  # how far an object may get between two pictures
+EMPTY_M = 0.012  # space is empty when it is this much before a measured surface
 LOST = 0.12  # of its usual weight: so little is left when nobody sees it
 REACH_M = 0.45  # a lost object is looked for within this
 
@@ -75,10 +76,24 @@ def vote(
             wide = ndimage.maximum_filter(said, 3)  # cameras are not quite at one time, and voxels are not points
             at = pixels(footage.clip, frame, points) - np.array([cols.start, rows.start], np.int32)
             gather(wide, at, share)
+            _carve(footage, frame, points, share)
         own[name] = np.nan_to_num(share)
         witnesses += bool((share > 0.3).any())
         total += own[name]
     return Votes(points, total, own, witnesses)
+
+
+def _carve(footage: Footage, frame: int, points: np.ndarray, share: np.ndarray) -> None:
+    """Voxels before a measured surface are empty: the camera looks through them."""
+    deep = footage.clip.depth_m
+    if deep is None:
+        return
+    at = project(footage.clip, frame, points)
+    inside = np.isfinite(share)
+    x, y = (np.floor(at[inside, k] + 0.5).astype(int) for k in (0, 1))
+    measured = deep[frame, y, x]
+    empty = (measured > 0) & (at[inside, 2] < measured - EMPTY_M)
+    share[np.flatnonzero(inside)[empty]] = -3.0
 
 
 def side_for(half_m: float, pixel_m: float, most: int) -> int:
@@ -107,10 +122,13 @@ def placed(
     middle = rays(clip, seed.frame, np.array([round(x.mean())]), np.array([round(y.mean())]))[1][0]
     size = float(np.percentile(np.hypot(x - x.mean(), y - y.mean()), 98)) / clip.intrinsics.fx  # radius at depth 1
     depth = _rough_depth(clip.T_world_camera[seed.frame][:3, 3], along, table)
+    measured = np.zeros(0) if clip.depth_m is None else clip.depth_m[seed.frame][seed.region]
     time_s = float(clip.time_s[seed.frame])
     others = {name: footage for name, footage in footages.items() if name != seed.camera}
     tries = np.linspace(0.55, 1.1, 23) * depth if table is not None else np.geomspace(0.15, 4.0, 60)
-    if others:
+    if (measured > 0).sum() > 0.3 * len(x):
+        depth = float(np.median(measured[measured > 0])) + 0.5 * size * depth  # its surface is before its middle
+    elif others:
         said = [_agreement(others, tables, time_s, origin + d * middle, 0.6 * size * d, table) for d in tries]
         if max(said) > 0.2:
             depth = float(tries[int(np.argmax(said))])
