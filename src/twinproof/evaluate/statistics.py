@@ -43,12 +43,33 @@ def at_least(successes: int, trials: int, level: float = 0.95) -> float:
 def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
     """Wilson's score interval of a success rate: covers about `level`, and is narrower than the exact one."""
     _check(successes, trials, level)
-    z, p = _quantile((1 + level) / 2), successes / trials
+    return _score(successes / trials, trials, level)
+
+
+def _score(p: float, trials: float, level: float) -> Interval:
+    z = _quantile((1 + level) / 2)
     middle = (p + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials) * math.sqrt(p * (1 - p) / trials + z**2 / (4 * trials**2))
-    low = 0.0 if successes == 0 else middle - half  # exactly, and not but for rounding
-    high = 1.0 if successes == trials else middle + half
+    low = 0.0 if p == 0 else middle - half  # exactly, and not but for rounding
+    high = 1.0 if p == 1 else middle + half
     return Interval(p, low, high, level)
+
+
+def share_interval(mean: float, variance: float, samples: int, level: float = 0.95) -> Interval:
+    """The interval of an estimated share in [0, 1] whose estimate has this variance, from so many samples.
+
+    Wilson's, with as many trials as would scatter like that (Korn and Graubard, Survey Methodology 24, 1998): it stays
+    honest where all samples agree and their own variance is zero.
+    """
+    from scipy.special import stdtrit
+
+    check_level(level)
+    if not (0 <= mean <= 1 and variance >= 0 and samples >= 2):
+        raise TraceError(f"a share of {mean} with variance {variance} from {samples} samples cannot be.")
+    scatter = mean * (1 - mean)
+    trials = scatter / variance if scatter > 0 and variance > 0 else float(samples)
+    fewer = (_quantile((1 + level) / 2) / float(stdtrit(samples - 1, (1 + level) / 2))) ** 2
+    return _score(mean, trials * fewer, level)
 
 
 def beta_posterior(

@@ -1,7 +1,7 @@
 """Few real trials and many simulated ones, together: prediction-powered estimates, and what the twin is worth for them.
 
 PPI++ (Angelopoulos, Duchi and Zrnic 2023): mean(Y) - λ (mean(f on the real scenes) - mean(f on all others)), λ tuned so
-that the variance is least. A useless twin gets λ near 0 and costs nothing; the correlation ρ of outcomes is its worth.
+that the variance is least. A useless twin gets λ near 0 and costs little; the correlation ρ of outcomes is its worth.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinproof.evaluate.statistics import Interval, check_level, mean_interval
+from twinproof.evaluate.statistics import Interval, check_level, share_interval
 from twinproof.nouns.errors import TraceError
 
 FEWEST = 10  # real trials, below which the normal approximation has no ground
@@ -36,8 +36,6 @@ def powered(
     level: float = 0.95,
 ) -> Powered:
     """`sim_same` are the twin's outcomes on the scenes of `real`, in order; `sim_other` on further scenes alike."""
-    from scipy.special import stdtrit
-
     check_level(level)
     y, f, g = (np.asarray(side, dtype=float) for side in (real, sim_same, sim_other))
     if y.shape != f.shape or y.ndim != 1 or g.ndim != 1 or len(y) < FEWEST or len(g) < 2:
@@ -45,20 +43,26 @@ def powered(
             f"{len(y)} real trials, {len(f)} simulated on the same scenes and {len(g)} on others: at least {FEWEST} "
             "pairs and two others are needed."
         )
-    if not all(np.isfinite(side).all() for side in (y, f, g)):
-        raise TraceError("an outcome is not finite. Leave its scene out on both sides, and say so.")
+    if not all(((side >= 0) & (side <= 1)).all() for side in (y, f, g)):
+        raise TraceError(
+            "an outcome lies outside 0 to 1, or is not known. Leave its scene out on both sides, and say so."
+        )
     n, more = len(y), len(g)
-    spread = float(np.concatenate([f, g]).var(ddof=1))
-    shared = float(np.cov(y, f)[0, 1])
-    weight = float(np.clip(shared / ((1 + n / more) * spread), 0.0, 1.0)) if spread > 0 else 0.0
-    middle = float(y.mean() - weight * (f.mean() - g.mean()))
-    variance = float((y - weight * f).var(ddof=1)) / n + weight**2 * float(g.var(ddof=1)) / more
-    half = float(stdtrit(n - 2, (1 + level) / 2)) * math.sqrt(variance)
-    alone = mean_interval(y, level)
+    scale = (1 + n / more) * float(np.concatenate([f, g]).var(ddof=1))
+    shared = (y - y.mean()) * (f - f.mean())
+    weight = float(np.clip(shared.sum() / (n - 1) / scale, 0.0, 1.0)) if scale > 0 else 0.0
+    middle = float(np.clip(y.mean() - weight * (f.mean() - g.mean()), 0.0, 1.0))
+    # each residual with the weight that the other pairs give: a weight that saw it would flatter it
+    without = (shared.sum() - shared * n / (n - 1)) / (n - 2)
+    left = y - (np.clip(without / scale, 0.0, 1.0) if scale > 0 else 0.0) * (f - g.mean())
+    twin = weight**2 * float(g.var(ddof=1)) / more
     own = float(y.var(ddof=1)) / n
-    saved = 1 - variance / own if own > 0 else 0.0
-    bounded = Interval(min(max(middle, 0.0), 1.0), max(0.0, middle - half), min(1.0, middle + half), level)
-    return Powered(bounded, alone, correlation(y, f, level), weight, max(0.0, saved))
+    saved = 1 - (float(left.var(ddof=1)) / n + twin) / own if own > 0 else 0.0
+    # two pairs that disagree by a half are added: few pairs that all agree do not show that none would differ
+    variance = float(np.append(left, [middle - 0.5, middle + 0.5]).var(ddof=1)) / n + twin
+    together = share_interval(middle, variance, n, level)
+    alone = share_interval(float(y.mean()), own, n, level)
+    return Powered(together, alone, correlation(y, f, level), weight, max(0.0, saved))
 
 
 def correlation(first: np.ndarray, second: np.ndarray, level: float = 0.95) -> Interval:
