@@ -27,7 +27,7 @@ def test_perfect_pictures_give_the_planted_camera(setup):
 def test_errors_of_the_robot_do_not_bend_the_camera(setup):
     """With the robot's slack the error stays below that of the same fit to pixels alone."""
     with_slack, without = [], []
-    for seed in range(3):
+    for seed in range(2):
         plant = scene(setup, count=10, seed=seed, px=0.2, turn_deg=0.15, shift_mm=2.0)
         slack = calibrate(setup, plant.logged, plant.sights, LENS)
         stiff = calibrate(setup, plant.logged, plant.sights, LENS, noise=Noise(0.2, 1e-5, 1e-6))
@@ -40,7 +40,7 @@ def test_errors_of_the_robot_do_not_bend_the_camera(setup):
 def test_the_covariance_covers_planted_cameras():
     """90 % ellipsoids of the six numbers: with variances estimated from 14 poses a little under 90 % is expected."""
     inside, squares = 0, []
-    for seed in range(16):
+    for seed in range(10):
         setup = list(Setup)[seed % 2]
         plant = scene(setup, count=14, seed=100 + seed, px=0.2, turn_deg=0.15, shift_mm=1.0)
         found = calibrate(setup, plant.logged, plant.sights, LENS)
@@ -48,8 +48,8 @@ def test_the_covariance_covers_planted_cameras():
         square = motion @ np.linalg.solve(found.covariance, motion)
         inside += square < 10.64  # the 90 % quantile of chi² with 6 degrees of freedom
         squares.append(square)
-    assert 12 <= inside <= 16
-    assert 4 < np.mean(squares) < 10
+    assert 7 <= inside <= 10
+    assert 3 < np.mean(squares) < 11
 
 
 def test_noises_are_estimated():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 FAR = 4.1  # standard deviations of a frame's six numbers: 1 in 100 of honest frames lies beyond
-MOST_STEPS = 30
+MOST_STEPS, FIRST_STEPS = 30, 6  # of a search, and of one that only compares starts
 STEP = 1e-6
 Gaps = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # of the numbers x: whitened gaps (T, 6) and q (T,)
 Idle = Callable[[np.ndarray], np.ndarray]
@@ -150,11 +150,15 @@ def fit_hinge(motion: Motion) -> Fitted:
     flat = np.linalg.svd((away - away.mean(axis=0)) / motion.shift_sd[:, None])[2]
     found = []
     for axis in (_principal(turns / motion.turn_sd[:, None]), flat[2], flat[1]):
-        found.append(_hinge_from(motion, start, axis, _pivot(axis, turns, away, motion)))
-    return min(found, key=lambda fit: fit.loss)
+        found.append(_hinge_from(motion, start, axis, _pivot(axis, turns, away, motion), FIRST_STEPS))
+    best = min(found, key=lambda fit: fit.loss)
+    assert best.axis is not None, "a hinge has one"
+    assert best.origin is not None, "a hinge has one"
+    back = best.P[:3, :3].T
+    return _hinge_from(motion, best.P, back @ best.axis, back @ (best.origin - best.P[:3, 3]), MOST_STEPS)
 
 
-def _hinge_from(motion: Motion, start: np.ndarray, axis: np.ndarray, pivot: np.ndarray) -> Fitted:
+def _hinge_from(motion: Motion, start: np.ndarray, axis: np.ndarray, pivot: np.ndarray, most: int) -> Fitted:
     frame = _frame_of(axis)
     begin = np.concatenate([np.zeros(8), (frame.T @ pivot)[:2]])
 
@@ -169,7 +173,7 @@ def _hinge_from(motion: Motion, start: np.ndarray, axis: np.ndarray, pivot: np.n
         direction, point = line(x)
         return np.concatenate([direction, np.cross(point, direction), np.zeros(4)])
 
-    x, weight, loss, spread, off, far = _search(motion, gaps, begin, idle)
+    x, weight, loss, spread, off, far = _search(motion, gaps, begin, idle, most)
     P, direction, q = nudged(start, x[:6]), line(x)[0], gaps(x)[1]
 
     def origin(y: np.ndarray) -> np.ndarray:
@@ -201,7 +205,7 @@ def _hinge_gaps(
     q = 2 * np.arctan2(quats[:, :3] @ axis, quats[:, 3])
     q = (q + np.pi) % (2 * np.pi) - np.pi
     by_turn, by_shift = 1 / motion.turn_sd**2, 1 / motion.shift_sd**2
-    for _ in range(3):
+    for _ in range(2):
         back = Rotation.from_rotvec(-q[:, None] * axis)
         arm = back.apply(away - point)
         swing = np.cross(axis, arm)
@@ -211,17 +215,17 @@ def _hinge_gaps(
     return motion.whitened((back * turns).as_rotvec(), back.apply(away - point) + point), q
 
 
-def _search(motion: Motion, gaps: Gaps, x: np.ndarray, idle: Idle | None) -> Found:
+def _search(motion: Motion, gaps: Gaps, x: np.ndarray, idle: Idle | None, most: int = MOST_STEPS) -> Found:
     """Levenberg and Marquardt with weights made anew at every step.
 
     `idle` is the direction of x that moves q alone: it is held, or nothing could be inverted.
     """
     damping, usual = 1e-3, np.inf
     left, (weight, loss) = gaps(x)[0], (np.ones(len(motion)), np.inf)
-    for k in range(MOST_STEPS):
+    for k in range(most):
         far = np.linalg.norm(left, axis=1)
         # At first only the worst are let go, judged by the usual frame: a bad start must not condemn the good ones.
-        usual = min(usual, max(1.0, float(np.median(far)) / 2.3)) if k < MOST_STEPS // 2 else 1.0
+        usual = min(usual, max(1.0, float(np.median(far)) / 2.3)) if k < most // 2 else 1.0
         weight, loss = _robust(far, FAR * usual)
         H, g = _normal(gaps, x, left, weight, idle)
         while True:

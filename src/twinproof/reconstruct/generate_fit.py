@@ -19,8 +19,9 @@ from twinproof.nouns.errors import ConfigError, TwinError
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.rig import Intrinsics
-from twinproof.reconstruct.plane_pose import project, rays
-from twinproof.reconstruct.poses import checked, inverse
+from twinproof.reconstruct.plane_pose import rays
+from twinproof.reconstruct.poses import checked
+from twinproof.sim.render_camera import distort
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -29,6 +30,7 @@ MOST_POINTS = 250  # seen points that are used
 BORDER = 40  # pixels of a mask's border that are used
 COARSE, FINE, LAST = 160, 600, 6000  # points on the shape
 BEST = 3  # turns that are refined
+FEW_PAIRS = 40_000
 SOFT = 0.05  # of the thing's size: gaps beyond pull less
 
 
@@ -65,10 +67,12 @@ class Outline:
 
     def seen(self, p_world: Float[np.ndarray, "P 3"]) -> tuple[np.ndarray, np.ndarray]:
         """Pixels (P, 2) and depth of points; those behind the camera are put just before it."""
-        T = inverse(np.asarray(self.T_world_camera, float))
-        p = p_world @ T[:3, :3].T + T[:3, 3]
-        p[:, 2] = np.maximum(p[:, 2], 1e-3)
-        return project(self.intrinsics, p)[0], p[:, 2]
+        lens, pose = self.intrinsics, np.asarray(self.T_world_camera, float)
+        p = (p_world - pose[:3, 3]) @ pose[:3, :3]
+        depth = np.maximum(p[:, 2], 1e-3)
+        xy = p[:, :2] / depth[:, None]
+        bent = distort(xy, lens.distortion) if any(lens.distortion) else xy
+        return bent * (lens.fx, lens.fy) + (lens.cx, lens.cy), depth
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,28 +140,34 @@ class _Problem:
 
     def _gaps(self, samples: np.ndarray, x: np.ndarray) -> np.ndarray:
         """All gaps as shares of the thing's size, each kind with the same weight whatever its number."""
-        from scipy.spatial import KDTree
-
         placed = np.exp(np.clip(x[6], -15, 8)) * samples @ Rotation.from_rotvec(x[:3]).as_matrix().T + x[3:6]
         parts = []
         if len(self.cloud):
-            parts.append(KDTree(placed).query(self.cloud)[0] / self.size / np.sqrt(len(self.cloud)))
+            parts.append(_nearest(placed, self.cloud) / self.size / np.sqrt(len(self.cloud)))
         for outline in self.outlines:
             pixels, depth = outline.seen(placed)
             per_px = float(np.median(depth)) / outline.intrinsics.fx / self.size
             parts.append(_sampled(outline.outside_px, pixels) * per_px / np.sqrt(len(pixels)))
-            reach = KDTree(pixels).query(outline.border)[0]
+            reach = _nearest(pixels, outline.border)
             parts.append(reach * per_px / np.sqrt(max(1, len(reach))))
         return 10 * np.concatenate(parts)
 
     def gaps_of(self, samples: np.ndarray, x: np.ndarray) -> tuple[float, float]:
         """Root mean square gap of points in mm, of outlines in px."""
-        from scipy.spatial import KDTree
-
         placed = np.exp(x[6]) * samples @ Rotation.from_rotvec(x[:3]).as_matrix().T + x[3:6]
-        near = 1e3 * np.sqrt((KDTree(placed).query(self.cloud)[0] ** 2).mean()) if len(self.cloud) else np.nan
+        near = 1e3 * np.sqrt((_nearest(placed, self.cloud) ** 2).mean()) if len(self.cloud) else np.nan
         far = [_sampled(outline.outside_px, outline.seen(placed)[0]) for outline in self.outlines]
         return float(near), float(np.sqrt((np.concatenate(far) ** 2).mean())) if far else np.nan
+
+
+def _nearest(points: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Distance of each of `of` to the nearest of the points: all pairs where they are few, else by a tree."""
+    from scipy.spatial import KDTree
+    from scipy.spatial.distance import cdist
+
+    if len(points) * len(of) < FEW_PAIRS:
+        return np.asarray(cdist(of, points).min(axis=1))
+    return np.asarray(KDTree(points).query(of)[0])
 
 
 def _start(cloud: np.ndarray, outlines: Sequence[Outline]) -> tuple[np.ndarray, float]:

@@ -1,7 +1,7 @@
 """What a hand-made placement or scale decides: figures of the twin while it is moved through its declared range.
 
-A placement that a person declared is a guess with a range. `study` builds the twin anew for values across that range, one
-knob at a time and then all at once at random, asks for the figures, and says in sentences and a table what moves.
+A placement that a person declared is a guess with a range. `study` builds the twin anew for values across that range,
+one knob at a time and then all at once at random, asks for the figures, and says in sentences and a table what moves.
 
 make(offset) -> thing     the twin (or anything else) with the declared placement moved by `offset`
 figures(thing) -> {name: number}
@@ -74,8 +74,8 @@ class DeclaredRange:
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0) or (name == "scale" and value >= 1):
                 raise ConfigError(
-                    f"{self.what}: the range of {name} is {value} {unit}. A range is 0 or more to either side, and that of "
-                    "the scale a share below 1."
+                    f"{self.what}: the range of {name} is {value} {unit}. A range is 0 or more to either side, and "
+                    "that of the scale a share below 1."
                 )
         if not self.free:
             raise ConfigError(
@@ -90,7 +90,7 @@ class DeclaredRange:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One figure over one knob. `values` are nan where the twin could not be built; `refused` says why, the first time."""
+    """One figure over one knob. `values` are nan where the twin could not be built; `refused` says why."""
 
     knob: str
     figure: str
@@ -177,10 +177,7 @@ class Sensitivity:
             "|---|---|---|---|---|---|---|",
         ]
         for one in self.curves:
-            known = np.isfinite(one.values).any()
-            low, high = (
-                (f"{f(one.values):.4g}" if known else "–" for f in (np.nanmin, np.nanmax)) if known else ("–", "–")
-            )
+            low, high = (f"{f(one.values):.4g}" for f in (np.nanmin, np.nanmax))  # the declared value is always there
             reach = _shown(getattr(self.declared, one.knob), one.knob)
             base = self.base[one.figure]
             rows.append(f"| {one.figure} | {one.knob} | ± {reach} | {low} | {base:.4g} | {high} | {one.shape} |")
