@@ -123,7 +123,17 @@ def _headline(told: Mapping[str, Any]) -> str:
     )
     level = 100 * told["protocol"]["level"]
     text = f"<p class=soft>Means over pairs with {level:g} % intervals (pairs are the unit; one pair has none).</p>"
-    return _table(head, rows) + text + _outcome(told["outcomes"])
+    return _table(head, rows) + text + _outcome(told["outcomes"]) + _growth(told["arms"])
+
+
+def _growth(arms: Mapping[str, Any]) -> str:
+    """The mean RMSE in each tenth of the time."""
+    rows = [
+        [f"<b>{_e(name)}</b>", *("–" if v is None else f"{v:.3g}" for v in arm["tenths"]), _shown(arm["slope_per_s"])]
+        for name, arm in arms.items()
+    ]
+    head = ("RMSE by tenth of the time", *(str(k) for k in range(1, 11)), "slope per s")
+    return _table(head, rows)
 
 
 def _outcome(found: Mapping[str, Any] | None) -> str:

@@ -50,10 +50,11 @@ def confidence_sequence(values: Sequence[float] | np.ndarray, level: float = 0.9
         # log of the mean of both gamblers' wealth
         alive &= np.logaddexp(up, down) - np.log(2) < np.log(1 / alpha)
         left = np.flatnonzero(alive)
-        # one step of the grid on either side: the truth may lie between candidates
-        low[t], high[t] = (
-            (m[max(left[0] - 1, 0)], m[min(left[-1] + 1, len(m) - 1)]) if len(left) else (x[: t + 1].mean(),) * 2
-        )
+        if len(left):
+            # one step of the grid on either side: the truth may lie between candidates
+            low[t], high[t] = m[max(left[0] - 1, 0)], m[min(left[-1] + 1, len(m) - 1)]
+        else:
+            low[t], high[t] = low[t - 1], high[t - 1]  # all were refused, which is rare: what was enclosed last stands
     return ConfidenceSequence(low, high, level)
 
 
