@@ -13,7 +13,7 @@ long rollouts chaotic; a seam may jump by the process noise, so that what the mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.theta import Theta
 from twinproof.reconstruct.couple_look import Looks
 from twinproof.reconstruct.couple_motion import Motion, Moved
-from twinproof.reconstruct.couple_normal import Equations, Layout, assemble, weak_sentences
+from twinproof.reconstruct.couple_normal import Believed, Equations, Layout, assemble, weak_sentences
 from twinproof.sim.handled import Handling, pose_of
 from twinproof.sim.track_fit import Pixels
 from twinproof.sim.track_pose import Track, nudged
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from twinproof.nouns.clip import Clip
     from twinproof.nouns.splats import Splats
     from twinproof.sim.track_clips import Masks, Plates
+
+
+TRIES = 6  # of one move, each shorter
+LOOSE = (30.0, 6.0, 1.0)  # seams are first this many times wider
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Coupling:
     rest_sd_rad: float = 0.005
     alike_s: float = 0.5  # pictures of one camera within this time err together
     moves: int = 10
-    enough: float = 0.05  # a move of so many standard errors ends
+    enough: float = 0.05  # a move that lowers the cost by less ends
 
     def __post_init__(self) -> None:
         if not self.segment_s > 0 or self.moves < 1:
@@ -64,7 +68,7 @@ class Coupling:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What the cameras recorded of the object: clips with the robot's masks, plates or background splats, its splats."""
+    """What the cameras recorded of the object: clips with the robot's masks, plates or background, its splats."""
 
     clips: tuple[Clip, ...]
     plates: Plates | Splats
@@ -125,23 +129,37 @@ def couple(
     looks = Looks(seen.clips, seen.plates, seen.splats, seen.pixels, seen.masks, scale=sized) if seen else None
     layout = Layout(motion.segments, len(parameters), len(handling.joints), len(seen.clips) if seen else 0, sized)
     state = _State(motion, looks, layout, how, tracks)
-    here = state.at(layout.zero(), motion.nodes)
-    first, damping, moves, failed = here, 1e-3, 0, 0
-    for moves in range(1, how.moves + 1):
-        H = here.equations.hessian
-        step = np.linalg.solve(H + damping * np.diag(np.diag(H)), here.equations.gradient)
-        step = layout.held(step)
-        there = state.at(here.values + layout.shared(step), motion.stepped(here.moved, layout.nodes(step)), here)
-        progress(moves, f"joint refinement, cost {here.total:.1f}", how.moves)
-        if there.total < here.total:
-            gain, here, damping, failed = here.total - there.total, there, max(damping / 5, 1e-7), 0
-            if gain < 0.5 * how.enough:
-                break
-        else:
-            damping, failed = damping * 20, failed + 1
-            if failed == 3:
-                break
+    begun = state.before(layout.zero(), motion.nodes, track)
+    first = state.at(begun.values, begun.moved.nodes)
+    here, moves = _descend(state.at, first, layout, motion, how.moves, how.enough, progress)
     return _finished(state, here, first, moves)
+
+
+def _descend(
+    at: Callable[[np.ndarray, np.ndarray, bool], _Here],
+    here: _Here,
+    layout: Layout,
+    motion: Motion,
+    moves: int,
+    enough: float,
+    progress: Progress = quiet,
+) -> tuple[_Here, int]:
+    """Levenberg-Marquardt. Contact is not smooth: a move that fails is tried shorter, and by turns without parameters
+    and offsets, whose slopes a contact made or lost upsets most. Slopes are taken after a move that lowers the cost."""
+    damping, move = 1e-3, 0
+    for move in range(1, moves + 1):
+        progress(move, f"joint refinement, cost {here.total:.1f}", moves)
+        before = here.total
+        for tried in range(TRIES):
+            step = layout.held(layout.step(here.equations, damping, frozen=tried % 2 == 1))
+            values, nodes = here.values + layout.shared(step), motion.stepped(here.moved, layout.nodes(step))
+            if at(values, nodes, False).total < here.total:
+                here, damping = at(values, nodes, True), max(damping / 5, 1e-7)
+                break
+            damping *= 1 if tried % 2 == 0 else 10
+        if before - here.total < enough:
+            break
+    return here, move
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,13 +180,32 @@ class _State:
     how: Coupling
     tracks: Sequence[Track]
 
-    def at(self, values: np.ndarray, nodes: np.ndarray, before: _Here | None = None) -> _Here:
+    def at(self, values: np.ndarray, nodes: np.ndarray, slopes: bool = True) -> _Here:
         """Rolls out, looks, and writes the normal equations."""
         parameters, offsets, cameras, scale = self.layout.split(values)
-        moved = self.motion.roll(nodes, parameters, offsets)
+        moved = self.motion.roll(nodes, parameters, offsets, slopes)
         told = self.looks.pulls(moved, cameras, 1.0 + scale) if self.looks else None
-        equations = assemble(self.layout, moved, told, self._sd(), values, self.how, self.tracks)
+        rows = len(told.pulls) if told else 0
+        equations = assemble(self.layout, moved, told, Believed(self._sd(), values), self.how, (self.tracks, rows))
         return _Here(values, moved, equations, float(sum(equations.cost.values())))
+
+    def before(self, values: np.ndarray, nodes: np.ndarray, track: Track) -> _Here:
+        """A rollout that follows the track, from wide seams to narrow ones: where pictures begin to count."""
+        rows = int(self.motion.track_rows[0])
+        here: _Here | None = None
+        for loose in LOOSE:
+
+            def at(values: np.ndarray, nodes: np.ndarray, slopes: bool = True, loose: float = loose) -> _Here:
+                parameters, offsets, _, _ = self.layout.split(values)
+                moved = self.motion.roll(nodes, parameters, offsets, slopes)
+                known = Believed(self._sd(), values)
+                equations = assemble(self.layout, moved, None, known, self.how, ((track,), rows), loose)
+                return _Here(values, moved, equations, float(sum(equations.cost.values())))
+
+            here = at(values, nodes) if here is None else at(here.values, here.moved.nodes)
+            here, _ = _descend(at, here, self.layout, self.motion, 2, 1.0)
+        assert here is not None
+        return here
 
     def _sd(self) -> np.ndarray:
         how = self.how
@@ -208,7 +245,7 @@ def _finished(state: _State, here: _Here, first: _Here, moves: int) -> Coupled:
         1.0 + scale,
         here.equations.cost,
         first.equations.cost,
-        weak_sentences(layout, motion, names, covariance, state._sd()),
+        weak_sentences(layout, motion, here.moved, names, covariance, state.how),
         moves,
     )
 

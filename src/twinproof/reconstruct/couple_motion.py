@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 PLANAR = (0, 1, 5)  # of a small move: x, y and the turn about the vertical
 STEP_M, STEP_RAD, STEP_LOG, STEP_OFFSET = 3e-4, 5e-3, 0.03, 5e-4
-MOST_MOVE_M, MOST_TURN_RAD = 0.01, 0.15
+STILL = 0.01  # m/s or rad/s
+FELL_M, FELL_RAD = 0.012, 0.2  # a rollout this far from the track in height or tilt is put right at the next seam
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ class Motion:
         slopes: bool = True,
     ) -> Moved:
         """All segments in order. A segment begins at its node's x, y and yaw; height, tilt and speed are those with
-        which the one before ended."""
+        which the one before ended, unless it fell where the track did not."""
         shared = len(self.parameters) + len(offsets)
         rows = len(self.times_s)
         made = _Room(self.segments, rows, shared)
@@ -106,22 +107,32 @@ class Motion:
         for s in range(self.segments):
             if s:
                 T = joined(made.end, nodes[s])
+                if self._fell(T, s):
+                    T, qvel = joined(self.nodes[s], nodes[s]), np.zeros(6)
             made.nodes[s] = T
             mine = np.flatnonzero(self.segment == s)
             wanted = [int(k) for k in self.step[mine]]
             span = (int(self.edges[s]), int(self.edges[s + 1]))
             piece = self.replay.roll(base, *span, qpos_of(T), qvel, wanted)
             made.take(s, mine, piece)
-            for column, one in enumerate(np.eye(3) * (STEP_M, STEP_M, STEP_RAD) if slopes else ()):
+            still = not piece.touched and bool(np.abs(np.r_[qvel, piece.end_qvel]).max() < STILL)
+            if still:  # nothing moves it: it stays where it is put, whatever robot and parameters are
+                made.rests(s, mine)
+            for column, one in enumerate(np.eye(3) * (STEP_M, STEP_M, STEP_RAD) if slopes and not still else ()):
                 ends = [
                     self.replay.roll(base, *span, qpos_of(_planar(T, sign * one)), qvel, wanted) for sign in (1, -1)
                 ]
                 made.by_node(s, mine, column, ends, 2 * float(one.sum()))
-            for column, (above, below, width) in enumerate(variants):
+            for column, (above, below, width) in enumerate(variants if not still else ()):
                 two = [self.replay.roll(each, *span, qpos_of(T), qvel, wanted) for each in (above, below)]
                 made.by_shared(s, mine, column, two, width)
             made.end, qvel = pose_of(piece.end_qpos), piece.end_qvel
         return made.moved(self.segment)
+
+    def _fell(self, T: np.ndarray, s: int) -> bool:
+        """Whether the rollout tilts or lifts the object quite otherwise than the track saw it."""
+        off = move_between(self.nodes[s], T)
+        return bool(abs(off[2]) > FELL_M or np.linalg.norm(off[3:5]) > FELL_RAD)
 
     def _variants(self, parameters: np.ndarray, offsets: np.ndarray) -> list[tuple[Variant, Variant, float]]:
         base = self.theta(parameters)
@@ -151,6 +162,11 @@ class _Room:
     def take(self, s: int, mine: np.ndarray, piece: Piece) -> None:
         """The base rollout of a segment."""
         self.qpos[mine], self.touched[s], self.ends[s] = piece.qpos, piece.touched, pose_of(piece.end_qpos)
+
+    def rests(self, s: int, mine: np.ndarray) -> None:
+        """A segment in which the object stays where it is put."""
+        self.node[np.ix_(mine, PLANAR, range(3))] = np.eye(3)
+        self.end_node[np.ix_([s], PLANAR, range(3))] = np.eye(3)
 
     def by_node(self, s: int, mine: np.ndarray, column: int, two: list[Piece], width: float) -> None:
         """One column by where the segment begins; of two rollouts the first is the one above."""

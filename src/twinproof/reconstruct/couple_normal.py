@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twinproof.sim.track_pose import Track
 
 AXES = ("x", "y", "z", "turn about x", "turn about y", "turn about z")
+TAIL = 12.0  # squared jumps, in standard errors, from which on they count less
 LITTLE = 0.7  # what keeps more than this share of its first error was hardly told
 
 
@@ -71,6 +72,16 @@ class Layout:
         tail = [scale] if self.scale else []
         return np.concatenate([np.full(self.parameters, parameter), np.full(self.joints, offset), cameras, tail])
 
+    def step(self, equations: Equations, damping: float, frozen: bool) -> np.ndarray:
+        """The damped step; with `frozen` parameters and offsets stay."""
+        H = equations.hessian + damping * np.diag(np.diag(equations.hessian))
+        free = np.ones(self.size, bool)
+        if frozen:
+            free[self.first_shared : self.first_shared + self.parameters + self.joints] = False
+        step = np.zeros(self.size)
+        step[free] = np.linalg.solve(H[np.ix_(free, free)], equations.gradient[free])
+        return step
+
     def held(self, step: np.ndarray) -> np.ndarray:
         """A step cut where it would leave what slopes can tell."""
         cut = np.array(step)
@@ -97,21 +108,29 @@ class Equations:
     cost: Mapping[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class Believed:
+    """What is believed of the shared unknowns beforehand, and how far they are from that now."""
+
+    sd: np.ndarray
+    values: np.ndarray
+
+
 def assemble(
     layout: Layout,
     moved: Moved,
     told: Told | None,
-    sd: np.ndarray,
-    values: np.ndarray,
+    believed: Believed,
     how: Coupling,
-    tracks: Sequence[Track],
+    tracks: tuple[Sequence[Track], int],
+    loose: float = 1.0,
 ) -> Equations:
-    """Pixels, tracks, seams and what is believed, in one system."""
+    """Pixels, tracks (with the row at which they begin), seams and what is believed, in one system."""
     H, g = np.zeros((layout.size, layout.size)), np.zeros(layout.size)
     pixels = _add_pixels(layout, moved, told, how, H, g) if told else 0.0
-    tracked = _add_tracks(layout, moved, tracks, len(told.pulls) if told else 0, H, g)
-    seams = _add_seams(layout, moved, how, H, g)
-    first = layout.first_shared
+    tracked = _add_tracks(layout, moved, *tracks, H, g)
+    seams = _add_seams(layout, moved, how, loose, H, g)
+    first, sd, values = layout.first_shared, believed.sd, believed.values
     H[first:, first:] += np.diag(sd**-2)
     g[first:] -= values / sd**2
     prior = np.square(values / sd) / 2
@@ -154,29 +173,39 @@ def _add_tracks(layout: Layout, moved: Moved, tracks: Sequence[Track], row: int,
     return cost
 
 
-def _add_seams(layout: Layout, moved: Moved, how: Coupling, H: np.ndarray, g: np.ndarray) -> float:
-    """Where one segment ends the next begins, within what the model does not know."""
+def _add_seams(layout: Layout, moved: Moved, how: Coupling, loose: float, H: np.ndarray, g: np.ndarray) -> float:
+    """Where one segment ends the next begins, within what the model does not know.
+
+    Jumps far beyond that count little: a slip or a fall that the model has not bends no pose.
+    """
     cost, first = 0.0, layout.first_shared
     shared = slice(first, first + layout.parameters + layout.joints)
     for s, jump in enumerate(moved.jump):
-        pushed = bool(moved.touched[s])
-        sd = np.array(
-            [how.pushed_sd_m] * 2 + [how.pushed_sd_rad] if pushed else [how.still_sd_m] * 2 + [how.still_sd_rad]
-        )
+        sd = loose * seam_sd(bool(moved.touched[s]), how)
         J = np.zeros((3, layout.size))
         J[:, 3 * s : 3 * s + 3] = -moved.jump_by_node[s]
         J[:, 3 * s + 3 : 3 * s + 6] = np.eye(3)
         J[:, shared] = -moved.jump_by_shared[s]
-        H += (J.T / sd**2) @ J
-        g -= (J.T / sd**2) @ jump
-        cost += float(np.square(jump / sd).sum()) / 2
+        far = float(np.square(jump / sd).sum()) / TAIL
+        weight = 1 / sd**2 / (1 + far)
+        H += (J.T * weight) @ J
+        g -= (J.T * weight) @ jump
+        cost += TAIL / 2 * float(np.log1p(far))
     return cost
 
 
+def seam_sd(touched: bool, how: Coupling) -> Float[np.ndarray, "3"]:
+    """What x, y and yaw may jump by at a seam."""
+    if touched:
+        return np.array([how.pushed_sd_m, how.pushed_sd_m, how.pushed_sd_rad])
+    return np.array([how.still_sd_m, how.still_sd_m, how.still_sd_rad])
+
+
 def weak_sentences(
-    layout: Layout, motion: Motion, cameras: Sequence[str], covariance: np.ndarray, sd: np.ndarray
+    layout: Layout, motion: Motion, moved: Moved, cameras: Sequence[str], covariance: np.ndarray, how: Coupling
 ) -> tuple[str, ...]:
     """What the recording hardly told, in words."""
+    sd = layout.sd(how.parameter_sd, how.offset_sd_rad, how.camera_sd_m, how.camera_sd_rad, how.scale_sd or 1.0)
     spread = np.sqrt(np.diag(covariance))[layout.first_shared :] / sd
     a, b, c, _ = layout.cuts
     said = []
@@ -190,6 +219,12 @@ def weak_sentences(
         axes = [axis for axis, share in zip(AXES, shares, strict=True) if share > LITTLE]
         if axes:
             said.append(f"Camera {name}: {', '.join(axes)} stay as calibration left them.")
+    broken = sum(
+        bool(np.square(jump / seam_sd(bool(touched), how)).sum() > 4 * TAIL)
+        for jump, touched in zip(moved.jump, moved.touched[:-1], strict=True)
+    )
+    if broken:
+        said.append(f"At {broken} of {len(moved.jump)} seams the object moved as the model would not have it.")
     common = _common(layout, covariance)
     if common is not None:
         said.append(common)

@@ -126,9 +126,8 @@ class Replay:
         self._q = np.array([model.jnt_qposadr[j] for j in rows], int)
         self._v = np.array([model.jnt_dofadr[j] for j in rows], int)
         mine = model.geom_bodyid == body
-        self._mine = np.flatnonzero(mine)
         weld = np.array(model.body_weldid)
-        self._moving = np.flatnonzero((weld[model.geom_bodyid] != 0) & ~mine)
+        self._mine, self._moving = mine, (weld[model.geom_bodyid] != 0) & ~mine
 
     def _commands(self, grid: np.ndarray, model: Any) -> np.ndarray | None:
         handling = self.handling
@@ -210,8 +209,9 @@ class Replay:
             return False
         pairs = np.asarray(data.contact.geom[: data.ncon])
         near = np.asarray(data.contact.dist[: data.ncon]) < CONTACT_M
-        mine, other = np.isin(pairs, self._mine), np.isin(pairs, self._moving)
-        return bool((near & mine.any(axis=1) & other.any(axis=1)).any())
+        one, two = pairs[:, 0], pairs[:, 1]
+        met = (self._mine[one] & self._moving[two]) | (self._moving[one] & self._mine[two])
+        return bool((near & met).any())
 
 
 def pose_of(qpos: Float[np.ndarray, "... 7"]) -> Float[np.ndarray, "... 4 4"]:
