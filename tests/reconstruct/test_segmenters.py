@@ -287,5 +287,5 @@ def test_a_png_comes_back_as_it_went():
     assert len(png_bytes(np.zeros((3, 4), np.uint16))) > 50
     with pytest.raises(RecordingError, match="cannot be a PNG"):
         png_bytes(np.zeros((3, 4)))
-    with pytest.raises(RecordingError, match="cannot be decoded|no picture"):
+    with pytest.raises(RecordingError, match="cannot be decoded"):
         png_mask(png_bytes(np.zeros((12, 16), np.uint8))[:45], (12, 16), "here")
