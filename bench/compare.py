@@ -100,6 +100,7 @@ def lab(plants: list[int], episodes: int, out: Path | None) -> None:
     print("|---|---|---|---|---|---|---|---|")
     late: dict[str, list[float]] = {}
     verdicts: dict[str, int] = {}
+    starts: dict[str, int] = {}
     for plant in plants:
         with tempfile.TemporaryDirectory() as scratch:
             real, sim, rig, truth = lab_pair(Path(scratch), plant, episodes)
@@ -121,6 +122,8 @@ def lab(plants: list[int], episodes: int, out: Path | None) -> None:
                 late.setdefault(name, []).extend(values)
             for event in (event for pair in found.pairs for event in pair.events):
                 verdicts[event.verdict] = verdicts.get(event.verdict, 0) + 1
+            for at in (pair.starts_at or "nothing" for pair in found.pairs):
+                starts[at] = starts.get(at, 0) + 1
             if out is not None:
                 write_report(found, out / f"plant_{plant}")
     print("\n| event | found | later than the truth / ms: median | 5 to 95 % |\n|---|---|---|---|")
@@ -128,7 +131,7 @@ def lab(plants: list[int], episodes: int, out: Path | None) -> None:
         known = 1e3 * np.array(values)[np.isfinite(values)]
         low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
         print(f"| {name} | {len(known)} of {len(values)} | {middle:.0f} | {low:.0f} to {high:.0f} |")
-    print(f"\ntwin's events against the plant's: {verdicts}")
+    print(f"\ntwin's events against the plant's: {verdicts}\ndivergence starts at: {starts}")
 
 
 def made_up(count: int, steps: int, lag_s: float, seed: int) -> Recording:
