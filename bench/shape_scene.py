@@ -98,9 +98,10 @@ def depth_of(views: Views, cameras: list[Camera], group: int = 1, noise: float =
 
 
 def dino_views() -> tuple[Views, list[Camera]]:
-    """The sixteen pictures; silhouettes from the black background (group 1: the dino)."""
+    """The sixteen pictures; silhouettes from the black background (group 1: the dino, -1: dark spots)."""
     import cv2
     from PIL import Image
+    from scipy.ndimage import binary_fill_holes
 
     views, cameras = [], []
     for line in (DINO / "dinoSR_par.txt").read_text().splitlines()[1:]:
@@ -109,14 +110,13 @@ def dino_views() -> tuple[Views, list[Camera]]:
         K, T_camera_world = numbers[:9].reshape(3, 3), np.eye(4)
         T_camera_world[:3, :3], T_camera_world[:3, 3] = numbers[9:18].reshape(3, 3), numbers[18:]
         rgb = np.asarray(Image.open(DINO / name).convert("RGB"))
-        bright = (rgb.max(axis=2) > 0.1 * 255).astype(np.uint8)
-        closed = cv2.morphologyEx(bright, cv2.MORPH_CLOSE, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (7, 7)))
-        _, label, stats, _ = cv2.connectedComponentsWithStats(closed)
-        mask = label == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
-        holes, label, stats, _ = cv2.connectedComponentsWithStats((~mask).astype(np.uint8))
-        for k in range(1, holes):  # small dark spots inside are shadows, not gaps
-            if stats[k, cv2.CC_STAT_AREA] < 200:
-                mask |= label == k
+        bright = (rgb.max(axis=2) > 0.17 * 255).astype(np.uint8)
+        disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (21, 21))
+        _, label, stats, _ = cv2.connectedComponentsWithStats(cv2.morphologyEx(bright, cv2.MORPH_CLOSE, disc))
+        around = label == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
+        around = binary_fill_holes(around)
+        # Dark and closely surrounded: a shadow on the dino or a gap in it, which this picture alone cannot tell.
+        mask = np.where(around, np.where(bright, 1, -1), 0)
         lens = Lens(rgb.shape[1], rgb.shape[0], K[0, 0], K[1, 1], K[0, 2], K[1, 2])
         cameras.append(Camera(lens, np.linalg.inv(T_camera_world)))
         views.append(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from twinproof.sim.silhouette import Silhouette
 
 FEWEST = 2  # views
+LEAST = 0.2  # of one straight look: what was seen at a slant only is no evidence against the hull
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def shape_from_depth(
     else:
         outer = np.full(grid.shape, -cut, np.float32)
     slack = np.float32(recipe.hull_slack_voxels * grid.voxel_m)
-    seen = volume.weight > 0
+    seen = volume.weight > LEAST
     distance = np.where(seen, np.maximum(volume.distance_m, outer - slack), outer)
     share = float(seen[np.abs(distance) < grid.voxel_m].mean()) if (np.abs(distance) < grid.voxel_m).any() else 0.0
     notes = [f"{len(maps)} depth pictures show {share:.0%} of the surface"]
