@@ -10,7 +10,7 @@ import numpy as np
 from twinproof.nouns.theta import Theta
 from twinproof.sim.handled import Handling, Piece, Variant, pose_of, qpos_of, resting_height
 from twinproof.sim.parameters.resolve import nominal_value, parameter
-from twinproof.sim.track_pose import move_between, nudged
+from twinproof.sim.track_pose import move_between, nudged, poses_at
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -71,17 +71,9 @@ class Motion:
 
     def _first_nodes(self) -> Float[np.ndarray, "S 4 4"]:
         """Where the track sees the object when each segment begins; at rest in height and tilt."""
-        good = ~self.track.lost
-        time_s, poses = self.track.time_s[good], self.track.T_world_object[good]
-        begin_s = self.replay.begin_s + self.edges[:-1] * self.replay.step_s
-        nodes = []
-        for t in begin_s:
-            after = int(np.clip(np.searchsorted(time_s, t), 1, len(time_s) - 1))
-            share = np.clip((t - time_s[after - 1]) / (time_s[after] - time_s[after - 1]), 0, 1)
-            nodes.append(nudged(poses[after - 1], share * move_between(poses[after - 1], poses[after])))
-        first = upright(nodes[0])
-        nodes[0] = resting_height(self.handling.scene, self.handling.body, first)
-        return np.stack(nodes)
+        nodes = poses_at(self.track, self.replay.begin_s + self.edges[:-1] * self.replay.step_s)
+        nodes[0] = resting_height(self.handling.scene, self.handling.body, upright(nodes[0]))
+        return nodes
 
     def stepped(self, moved: Moved, step: Float[np.ndarray, "S 3"]) -> Float[np.ndarray, "S 4 4"]:
         """Nodes after a step in x, y and yaw."""
@@ -165,8 +157,8 @@ class _Room:
 
     def rests(self, s: int, mine: np.ndarray) -> None:
         """A segment in which the object stays where it is put."""
-        self.node[np.ix_(mine, PLANAR, range(3))] = np.eye(3)
-        self.end_node[np.ix_([s], PLANAR, range(3))] = np.eye(3)
+        for column, axis in enumerate(PLANAR):
+            self.node[mine, axis, column] = self.end_node[s, axis, column] = 1.0
 
     def by_node(self, s: int, mine: np.ndarray, column: int, two: list[Piece], width: float) -> None:
         """One column by where the segment begins; of two rollouts the first is the one above."""

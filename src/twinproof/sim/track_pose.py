@@ -131,6 +131,21 @@ class Track:
         return np.asarray(np.sqrt(np.trace(self.covariance[:, 3:, 3:], axis1=1, axis2=2)))
 
 
+def poses_at(track: Track, time_s: Float[np.ndarray, "K"]) -> Float[np.ndarray, "K 4 4"]:
+    """Poses between those that were found, on the shortest way; before the first and after the last they stay."""
+    good = np.flatnonzero(~track.lost)
+    if not len(good):
+        raise RecordingError(
+            f"track: the object is lost at all of its {len(track)} times, so it has no pose. Track it again."
+        )
+    known, poses = track.time_s[good], track.T_world_object[good]
+    after = np.clip(np.searchsorted(known, time_s), 1, max(len(known) - 1, 1))
+    if len(known) == 1:
+        return np.tile(poses[0], (len(time_s), 1, 1))
+    share = np.clip((time_s - known[after - 1]) / (known[after] - known[after - 1]), 0, 1)
+    return nudged(poses[after - 1], share[:, None] * move_between(poses[after - 1], poses[after]))
+
+
 def tracked(time_s: np.ndarray, poses: list[Pose]) -> Track:
     """The track of poses at these times."""
     return Track(
