@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,13 +62,12 @@ def recorded(seed: int, episodes: int, folder: Path) -> tuple[Recording, Path]:
     return Recording.load(out), truth
 
 
-def lab_takes(seed: int, episodes: int, folder: Path, zeros_known: bool = True, every: int = 1) -> list[Take]:
+def lab_takes(seed: int, episodes: int, folder: Path, zeros_known: bool = True, every: int = 1) -> Iterator[Take]:
     """Every episode of a seed, each `every`-th picture. Without `zeros_known` the joints are as the encoders say."""
     recording, path = recorded(seed, episodes, folder)
     truth = json.loads(path.read_text(encoding="utf-8"))
     bench = bench_named("push")
     plant, effects = bench.plant(seed), chosen("all", bench)
-    made = []
     for plan, told in zip(takes(bench, episodes, seed), truth["episodes"], strict=True):
         episode = next(e for e in recording.episodes if dict(e.labels) == told["labels"])
         played = play(bench, plant, plan, effects, seed)
@@ -84,8 +84,7 @@ def lab_takes(seed: int, episodes: int, folder: Path, zeros_known: bool = True, 
             drawn, poses = robot.seen(middle, lens, camera.parent, camera.T_true)
             clips[camera.name] = Clip(camera.name, middle, rgb, lens, poses, drawn)
             masks[camera.name] = true_masks(played.reality, camera.name, lens, exposed, camera.readout_s)
-        made.append(Take(f"{seed}_{plan.number}_{plan.behaviour}_{plan.object}", plan.object[:-3], clips, masks))
-    return made
+        yield Take(f"{seed}_{plan.number}_{plan.behaviour}_{plan.object}", plan.object[:-3], clips, masks)
 
 
 class _Robot:

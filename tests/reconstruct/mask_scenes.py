@@ -131,3 +131,15 @@ def middle_of(mask: np.ndarray) -> tuple[int, int]:
     deep = ndimage.distance_transform_edt(mask)
     y, x = np.unravel_index(int(np.argmax(deep)), deep.shape)
     return int(x), int(y)
+
+
+def orbit(count: int) -> tuple[Clip, np.ndarray]:
+    """A camera that is carried half round a still box, and the index of the thing in each pixel."""
+    rng = np.random.default_rng(7)
+    poses, rgb, index = [], [], []
+    for turn in np.linspace(0, np.pi, count):
+        poses.append(looking_at((0.5 * float(np.cos(turn)), 0.5 * float(np.sin(turn)), 0.4)))
+        picture, which, _ = draw(poses[-1], [_thing(0.02, -0.03, RED)], rng)
+        rgb.append(picture)
+        index.append(which)
+    return Clip("hand", 0.1 * np.arange(count), np.stack(rgb), LENS, np.stack(poses)), np.stack(index)

@@ -7,7 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.reconstruct.mask_scenes import BLUE, blurred, depths, middle_of, overlap, pushed, room, still
+from tests.reconstruct.mask_scenes import (
+    BLUE,
+    LENS,
+    RED,
+    blurred,
+    depths,
+    middle_of,
+    orbit,
+    overlap,
+    pushed,
+    room,
+    still,
+)
 from twinproof.nouns.clip import Clip
 from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.reconstruct.masks import BACKGROUND, UNKNOWN, Masks, segment
@@ -98,6 +110,14 @@ def test_two_objects_keep_their_own_labels() -> None:
     assert worst(masks, truth, "red", 0) > 0.85
     assert worst(masks, truth, "blue", 2) > 0.85
     assert not moves(masks.tracks["blue"]).moved
+
+
+def test_two_objects_that_look_alike_are_told_apart_by_place() -> None:
+    clips, truth = room(pushed(6), more=[((0.0, 0.12, 0.025), (0.02, 0.03, 0.025), RED)])
+    (x, y), (u, v) = (middle_of(truth["one"][0] == k) for k in (0, 2))
+    masks = segment(clips, read_clicks([f"one,0,{x},{y}=this", f"one,0,{u},{v}=that"]), TABLE)
+    assert worst(masks, truth, "this", 0) > 0.8
+    assert worst(masks, truth, "that", 2) > 0.8
 
 
 def test_words_for_a_colour_find_the_thing_of_that_colour(push: Room) -> None:
@@ -199,6 +219,28 @@ def test_depth_tells_one_camera_where_the_object_is(push: Room) -> None:
     masks = segment({"one": clip}, read_clicks([f"one,0,{x},{y}=box"]), TABLE)
     assert worst(masks, {"one": truth["one"]}, "box", 0) > 0.85
     assert np.abs(masks.tracks["box"].at(0.0)[:2] - pushed(9)[0]).max() < 0.02
+
+
+def test_a_camera_that_is_carried_round_needs_one_click_and_no_plate() -> None:
+    clip, truth = orbit(8)
+    x, y = middle_of(truth[0] == 0)
+    masks = segment({"hand": clip}, read_clicks([f"hand,0,{x},{y}=box"]), TABLE)
+    assert worst(masks, {"hand": truth}, "box", 0) > 0.85
+    views = masks.views({"hand": clip}, span_s=(0.0, 0.7), every_s=0.2)
+    assert [view.name for view in views.views] == ["hand/000000", "hand/000002", "hand/000004", "hand/000006"]
+
+
+def test_one_picture_of_each_camera_is_enough(push: Room) -> None:
+    clips, truth = push
+    x, y = middle_of(truth["one"][0] == 0)
+    single = {name: _first(clip) for name, clip in clips.items()}
+    masks = segment(single, read_clicks([f"one,0,{x},{y}=box"]), TABLE)
+    assert worst(masks, {name: true[:1] for name, true in truth.items()}, "box", 0) > 0.8
+
+
+def _first(clip: Clip) -> Clip:
+    assert clip.robot is not None
+    return Clip(clip.camera, clip.time_s[:1], clip.rgb[:1], LENS, clip.T_world_camera[:1], clip.robot[:1])
 
 
 def test_an_overlay_draws_outlines_and_hatches_what_is_not_known(push: Room, clicked: Masks) -> None:

@@ -179,7 +179,7 @@ def _prompted(
     moved = segmenter is None and any(" ".join(p.words.lower().split()) in MOVED for p in prompts.objects)
     pointing = Pointing(footages, table, segmenter, find_movers(footages, table) if moved else ())
     seeds = [pointing.seeds(prompt) for prompt in prompts.objects]
-    shown = [np.concatenate([_colours(footages, seed) for seed in each]) for each in seeds]
+    shown = [_shown(footages, each) for each in seeds]
     made = []
     for k, prompt in enumerate(prompts.objects):
         avoid = [colours for j, colours in enumerate(shown) if j != k] + pointing.avoided(prompt)
@@ -187,9 +187,9 @@ def _prompted(
     return made
 
 
-def _colours(footages: Mapping[str, Footage], seed: Seed) -> np.ndarray:
-    height, width = seed.region.shape
-    return footages[seed.camera].colours(seed.frame, seed.region, slice(0, height), slice(0, width))
+def _shown(footages: Mapping[str, Footage], seeds: list[Seed]) -> np.ndarray:
+    """The colours of an object's seeds."""
+    return np.concatenate([footages[seed.camera].shown(seed.frame, seed.region) for seed in seeds])
 
 
 def _tracked(
@@ -225,7 +225,7 @@ def _join(
     clip = footages[seed.camera].clip
     if len(made) == MOST or any(_explains(o.track, clip, seed) for o in made):
         return
-    avoid = [_colours(footages, o.seeds[0]) for o in made]
+    avoid = [_shown(footages, o.seeds) for o in made]
     found = _tracked(footages, f"object_{len(made)}", [seed], avoid, table)
     at, half = found.track.at(float(clip.time_s[seed.frame])), 1.2 * found.track.radius_m
     votes = vote(found.plated, found.tables, float(clip.time_s[seed.frame]), at, half, 16, table)
@@ -240,7 +240,7 @@ def _explains(track: Track, clip: Clip, seed: Seed) -> bool:
 
 
 def _composed(clips: Mapping[str, Clip], total: list[Cutouts]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Label and confidence planes; where two objects claim a pixel, the surer one has it."""
+    """Label and confidence planes; where two objects claim a pixel, the surer and nearer one has it."""
     labels, sure = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name, clip in clips.items():
         shape = clip.rgb.shape[:3]
@@ -258,8 +258,8 @@ def _composed(clips: Mapping[str, Clip], total: list[Cutouts]) -> tuple[dict[str
                 label[at][cutout.hidden & free], trust[at][cutout.hidden & free] = UNKNOWN, 0
                 doubt = ~cutout.region & (label[at] == BACKGROUND)
                 trust[at][doubt] = np.minimum(trust[at], _sigmoid(-cutout.odds))[doubt]
-                wins = cutout.region & (cutout.odds > best[at[1:]])
-                best[at[1:]][wins] = cutout.odds[wins]
+                wins = cutout.region & (cutout.claim > best[at[1:]])
+                best[at[1:]][wins] = cutout.claim[wins]
                 label[at][wins], trust[at][wins] = index, _sigmoid(cutout.odds)[wins]
         label.setflags(write=False)
         trust.setflags(write=False)

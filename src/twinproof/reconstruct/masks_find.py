@@ -36,12 +36,10 @@ def _of_camera(name: str, footage: Footage, table: Plane | None) -> list[tuple[f
     from scipy import ndimage
 
     clip = footage.clip
-    width, height = clip.size
-    everywhere = slice(0, height), slice(0, width)
     wary = replace(footage, tolerance_px=footage.tolerance_px + 2)
     keys = np.unique(np.linspace(0, len(clip) - 1, KEYS).round().astype(int)).tolist()
     frames = sorted({*keys, *plate_frames(clip)})
-    bare = {frame: wary.robot(frame, *everywhere) == 0 for frame in frames}
+    bare = {frame: wary.robot(frame, *footage.everywhere) == 0 for frame in frames}
     plate = make_plate(footage, frames, np.stack(list(bare.values())))
     far = {frame: np.where(bare[frame], _far(footage, frame, plate), 0) for frame in keys}
     seeds = list[tuple[float, Seed]]()
@@ -79,8 +77,7 @@ def _when(footage: Footage, frame: int, region: np.ndarray, plate: Plate, far: d
     from scipy import ndimage
 
     rim = ndimage.binary_dilation(region) & ~ndimage.binary_erosion(region)
-    rows, cols = slice(0, region.shape[0]), slice(0, region.shape[1])
-    lab = footage.colours(frame, np.ones_like(region), rows, cols).reshape(*region.shape, 3)
+    lab = footage.shown(frame, np.ones_like(region)).reshape(*region.shape, 3)
     if _edges(lab)[rim].mean() > _edges(plate.lab)[rim].mean():
         return frame
     like = [key for key, distance in far.items() if key != frame and distance[region].mean() < 0.3 * FAR]

@@ -12,7 +12,7 @@ from twinproof.nouns.clip import Clip
 from twinproof.reconstruct.masks_space import Plane, rays
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, UInt8
+    from jaxtyping import Bool, Float, UInt8
 
 SPARSE = 4  # exposure is judged on every fourth row and column
 ENOUGH = 48  # pictures for a plate
@@ -114,6 +114,16 @@ class Footage:
 
         found: np.ndarray = to_lab(self.clip.rgb[frame, rows, cols][where], self.gain[frame], linear())
         return found
+
+    def shown(self, frame: int, where: Bool[np.ndarray, "H W"]) -> Float[np.ndarray, "N 3"]:
+        """The same of a whole picture."""
+        return self.colours(frame, where, *self.everywhere)
+
+    @property
+    def everywhere(self) -> tuple[slice, slice]:
+        """The window of a whole picture."""
+        width, height = self.clip.size
+        return slice(0, height), slice(0, width)
 
 
 def even_exposure(clip: Clip) -> Float[np.ndarray, "T 3"]:

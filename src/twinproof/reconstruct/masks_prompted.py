@@ -180,11 +180,9 @@ class Pointing:
     def _largest(self, name: str, footage: Footage, frame: int, word: str) -> Seed | None:
         from scipy import ndimage
 
-        clip = footage.clip
-        width, height = clip.size
-        everywhere = slice(0, height), slice(0, width)
-        lab = footage.colours(frame, np.ones((height, width), bool), *everywhere).reshape(height, width, 3)
-        fits = is_colour(lab, word) & (footage.robot(frame, *everywhere) == 0)
+        width, height = footage.clip.size
+        lab = footage.shown(frame, np.ones((height, width), bool)).reshape(height, width, 3)
+        fits = is_colour(lab, word) & (footage.robot(frame, *footage.everywhere) == 0)
         parts, count = ndimage.label(ndimage.binary_opening(fits))
         sizes = np.bincount(parts.ravel(), minlength=count + 1)[1:]
         for part in np.argsort(-sizes)[:4]:
@@ -213,10 +211,8 @@ def is_colour(lab: np.ndarray, word: str) -> Bool[np.ndarray, "..."]:
 
 def log_odds(footage: Footage, frame: int, region: np.ndarray) -> np.ndarray:
     """For every bin of colours the log odds of the region against the rest of its picture."""
-    height, width = region.shape
-    everywhere = slice(0, height), slice(0, width)
-    own = density(footage.colours(frame, region, *everywhere), shaded=True)
-    odds: np.ndarray = np.log(own / density(footage.colours(frame, ~region, *everywhere)))
+    own = density(footage.shown(frame, region), shaded=True)
+    odds: np.ndarray = np.log(own / density(footage.shown(frame, ~region)))
     return odds
 
 
@@ -224,9 +220,7 @@ def distinct(footage: Footage, frame: int, region: np.ndarray) -> float:
     """The mean log odds of a region's own pixels against the rest of its picture; -inf of an empty one."""
     if not region.any() or region.all():
         return -np.inf
-    height, width = region.shape
-    lab = footage.colours(frame, region, slice(0, height), slice(0, width))
-    return float(log_odds(footage, frame, region)[bins(lab)].mean())
+    return float(log_odds(footage, frame, region)[bins(footage.shown(frame, region))].mean())
 
 
 def _shown(footage: Footage, frame: int, at: np.ndarray) -> np.ndarray:

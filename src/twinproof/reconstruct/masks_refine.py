@@ -11,7 +11,7 @@ import numpy as np
 from twinproof.nouns.progress import Progress
 from twinproof.reconstruct.masks_footage import Footage, density, linear, make_plate, plate_frames
 from twinproof.reconstruct.masks_seed import Seed, cut, touching
-from twinproof.reconstruct.masks_space import Plane, pixels, window
+from twinproof.reconstruct.masks_space import Plane, pixels, project, window
 from twinproof.reconstruct.masks_track import Tables, Track, side_for, vote
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ SIDE = 40  # voxels along the block that the cameras agree on
 TRUST = 0.7  # weight of the other cameras' say against a pixel's own
 PRICE = 1.5  # of a pixel of outline
 ALLOWED = -0.5  # some of a part must be where the other cameras say so much
+NEARER = 6.0  # log odds that a claim loses from the middle of an object to its end
 PART = 0.2  # a part smaller than this share of the largest is a speck
+ALIKE = 0.5  # overlap of colours above which two objects are told apart by place alone
 RING = 7  # pixels around an outline that are its surroundings
 EVERY, SPARSE = 8, 3  # pictures and pixels from which the surroundings' colours are learnt
 
@@ -39,6 +41,7 @@ class Cutout:
     odds: Float[np.ndarray, "h w"]
     own: Float[np.ndarray, "h w"]
     hidden: Bool[np.ndarray, "h w"]
+    claim: Float[np.ndarray, "h w"]  # whose claim is larger has a pixel that several objects want
 
 
 Cutouts = Mapping[str, Mapping[int, Cutout]]  # camera -> picture -> cutout; absent where it is out of sight
@@ -48,7 +51,7 @@ def learn_from_seeds(
     footages: Mapping[str, Footage], seeds: list[Seed], avoid: list[np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Colour densities for every camera, the object's from its seeds; `avoid` are colours that are not the object's."""
-    shown = np.concatenate([_colours(footages[seed.camera], seed.frame, _inner(seed.region)) for seed in seeds])
+    shown = np.concatenate([footages[seed.camera].shown(seed.frame, _inner(seed.region)) for seed in seeds])
     own = density(shown, shaded=True, blur=1.3, even=0.015)
     return {name: _tables(footage, own, avoid, None) for name, footage in footages.items()}
 
@@ -82,15 +85,12 @@ def learn_again(
     return learnt
 
 
-def _colours(footage: Footage, frame: int, where: np.ndarray) -> np.ndarray:
-    height, width = where.shape
-    return footage.colours(frame, where, slice(0, height), slice(0, width))
-
-
 def _tables(
     footage: Footage, own: np.ndarray, avoid: list[np.ndarray], cutouts: Mapping[int, Cutout] | None
 ) -> np.ndarray:
     """Densities of the object, of all else in this camera's pictures, and of the robot."""
+    from twinproof.sim.mask_kernels import STEP
+
     clip = footage.clip
     sparse = np.zeros(clip.rgb.shape[1:3], bool)
     sparse[::SPARSE, ::SPARSE] = True
@@ -101,14 +101,16 @@ def _tables(
         if cutout is not None:
             free[cutout.rows, cutout.cols] &= ~cutout.region
         drawn = clip.robot[frame] if clip.robot is not None else np.zeros_like(free)
-        others.append(_colours(footage, frame, free & ~drawn))
-        robots.append(_colours(footage, frame, free & drawn))
+        others.append(footage.shown(frame, free & ~drawn))
+        robots.append(footage.shown(frame, free & drawn))
     other = density(np.concatenate(others))
     near = _around(footage, cutouts or {})
     if len(near) > 200:
         other = np.maximum(other, 0.5 * density(near))
     for colours in avoid:
-        other = np.maximum(other, 0.5 * density(colours, blur=1.3))
+        not_it = density(colours, blur=1.3)
+        if float(np.sqrt(own * not_it).sum()) * STEP**3 < ALIKE:
+            other = np.maximum(other, 0.5 * not_it)
     robot = np.concatenate(robots)
     return np.stack([own, other, density(robot) if len(robot) > 50 else other]).astype(np.float32)
 
@@ -140,11 +142,10 @@ def with_plates(footages: Mapping[str, Footage], tables: list[Tables], cutouts: 
             made[name] = footage
             continue
         width, height = clip.size
-        everywhere = slice(0, height), slice(0, width)
         frames = plate_frames(clip)
         bare = np.empty((len(frames), height, width), bool)
         for k, frame in enumerate(frames):
-            bare[k] = footage.robot(frame, *everywhere) == 0
+            bare[k] = footage.robot(frame, *footage.everywhere) == 0
             for table in tables if not cutouts else ():
                 at = (clip.rgb[frame], footage.gain[frame], linear(), table[name][0], table[name][1])
                 bare[k] &= colour_odds(*at) < 0
@@ -170,10 +171,11 @@ def refine(
     found: dict[str, dict[int, Cutout]] = {camera: {} for camera in footages}
     for k, time_s in enumerate(track.time_s):
         votes = vote(footages, tables, float(time_s), track.centre[k], half, side, table)
+        near = np.linalg.norm(votes.points - track.centre[k], axis=1) < 1.2 * track.radius_m + 2 * track.pixel_m
         for camera, footage in footages.items():
-            other = votes.total - votes.own[camera]
+            other = (votes.total - votes.own[camera])[near]
             for frame in np.flatnonzero(due[camera] == k).tolist():
-                cutout = _cutout(footage, frame, tables[camera], votes.points, other, (track.centre[k], half))
+                cutout = _cutout(footage, frame, tables[camera], votes.points[near], other, (track.centre[k], half))
                 if cutout is not None:
                     found[camera][frame] = cutout
         progress(k + 1, name, len(track.time_s))
@@ -202,7 +204,10 @@ def _cutout(
     region = cut(joint, footage.clip.rgb[frame, rows, cols], price=PRICE)
     region = _whole(touching(region, said > ALLOWED) if other.any() else region, joint)
     hidden = ~region & (said > 1.0) & (own < 0) & (voted > -2.0)  # not where the bare plate shows through
-    return Cutout(rows, cols, region, joint, own, hidden)
+    x, y, depth = project(footage.clip, frame, ball[0][None])[0]
+    away = np.hypot(np.arange(cols.start, cols.stop) - x, np.arange(rows.start, rows.stop)[:, None] - y)
+    claim = joint - NEARER * away * max(depth, 1e-3) / (footage.clip.intrinsics.fx * ball[1])
+    return Cutout(rows, cols, region, joint, own, hidden, claim.astype(np.float32))
 
 
 def _whole(region: np.ndarray, odds: np.ndarray) -> Bool[np.ndarray, "h w"]:

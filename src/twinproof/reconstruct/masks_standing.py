@@ -87,8 +87,7 @@ def _far(own: Plate, other: Plate, at: np.ndarray, near: np.ndarray) -> Float[np
 
 def _clear(footage: Footage, region: np.ndarray) -> tuple[int, np.ndarray]:
     """The picture in which the robot hides least of a region, and where it does not."""
-    height, width = region.shape
     frames = sorted({0, len(footage.clip) // 2, len(footage.clip) - 1})
-    bare = [footage.robot(frame, slice(0, height), slice(0, width)) == 0 for frame in frames]
+    bare = [footage.robot(frame, *footage.everywhere) == 0 for frame in frames]
     best = int(np.argmax([int((region & free).sum()) for free in bare]))
     return frames[best], bare[best]

@@ -211,13 +211,25 @@ def _found(
     half = 1.4 * size_m[0] + MARGIN_M
     found = vote(footages, tables, time_s, guess, half, side_for(half, size_m[1], SIDE), table)
     weight = found.weight
-    total = float(weight.sum())
+    if float(weight.sum()) <= max(least, 1.0):
+        return None
+    centre, total = _settled(found.points, weight, guess, 1.1 * size_m[0])
     if total <= max(least, 1.0):
         return None
-    centre = weight @ found.points / total
     if found.witnesses == 1 and table is not None:
         centre = _on_table(footages, found, centre, guess, table)
     return centre, total
+
+
+def _settled(points: np.ndarray, weight: np.ndarray, guess: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
+    """The middle of the weight that a ball of the object's size holds, by mean shift: neighbours do not pull."""
+    centre = guess
+    for _ in range(5):
+        held = np.where(((points - centre) ** 2).sum(axis=1) < radius**2, weight, 0)
+        if held.sum() <= 0:
+            held = weight
+        centre = held @ points / held.sum()
+    return centre, float(held.sum())
 
 
 def _on_table(
