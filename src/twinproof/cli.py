@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from twinproof import __version__, cli_identify, cli_lab, cli_splat, settings
+from twinproof import __version__, cli_identify, cli_lab, cli_reconstruct, cli_splat, settings
 from twinproof.nouns.errors import ConfigError, TwinproofError
 
 
@@ -130,22 +130,6 @@ class Convert:
 
 
 @dataclass(frozen=True)
-class Reconstruct:
-    """Make a Twin. So far from a scene that you state: MJCF or URDF, every part marked as declared.
-
-    examples:
-      twinproof reconstruct split --scene scene.xml --out twin
-    """
-
-    split: Positional[Path]
-    """A Split folder; the twin belongs to its calibration part."""
-    scene: Path
-    """The scene's MJCF or URDF file; its meshes and textures lie beside it."""
-    out: Path
-    """The new Twin folder."""
-
-
-@dataclass(frozen=True)
 class Doctor:
     """Say what this machine can do: versions, threads, GL, GPU, codecs, each extra, and how to add what is missing.
 
@@ -242,29 +226,6 @@ def _convert(config: Convert) -> int:
     return 0
 
 
-def _reconstruct(config: Reconstruct) -> int:
-    import tempfile
-    from datetime import UTC, datetime
-
-    from twinproof.ingest import report
-    from twinproof.nouns.split import Split as SplitNoun
-    from twinproof.reconstruct.declare import declared
-    from twinproof.sim.scene import Scene
-
-    if config.out.exists():
-        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
-    split, started = SplitNoun.load(config.split), datetime.now(UTC)
-    calibration, _, _ = split.parts()
-    with tempfile.TemporaryDirectory() as scratch:
-        scene = Scene.read(config.scene)
-        twin = declared(scene, config.scene.name, calibration, Path(scratch), split.ledger.head())
-        split.log_fit("reconstruct", twin.hash, twin.episodes, started, datetime.now(UTC))
-        twin.save(config.out)
-    settings.save(settings.resolved(config, "reconstruct"), config.out)
-    report.say(f"{config.out}: twin {twin.hash[:16]}, {len(twin.bodies)} bodies, all declared")
-    return 0
-
-
 def _doctor(config: Doctor) -> int:
     from twinproof import doctor
 
@@ -279,7 +240,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "convert": (Convert, _convert),
     "lab record": (cli_lab.LabRecord, cli_lab.record),
     "lab scan": (cli_lab.LabScan, cli_lab.scan),
-    "reconstruct": (Reconstruct, _reconstruct),
+    "reconstruct": (cli_reconstruct.Reconstruct, cli_reconstruct.reconstruct),
     "identify": (cli_identify.Identify, cli_identify.identify),
     "excite": (cli_identify.Excite, cli_identify.excite),
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),

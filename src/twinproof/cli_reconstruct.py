@@ -1,0 +1,115 @@
+"""The commands that make twins, change what stands in them and follow what moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from twinproof import settings
+from twinproof.nouns.errors import ConfigError
+
+if TYPE_CHECKING:
+    from twinproof.nouns.ledger import LedgerHead
+    from twinproof.nouns.parts import Calibration
+    from twinproof.nouns.progress import Progress
+    from twinproof.nouns.twin import Twin
+
+
+@dataclass(frozen=True)
+class Reconstruct:
+    """Make a Twin: from the recording's pictures and the robot's model, or from a scene that you state.
+
+    examples:
+      twinproof reconstruct split --robot robot.xml --out twin
+      twinproof reconstruct split --robot robot.xml --object mug_3 --click front,12,160,110=mug --out twin
+      twinproof reconstruct split --scene scene.xml --out twin       every part marked as declared
+
+    With --robot, cameras and joint offsets are found from pictures of the robot (no marker, no click), then the
+    object's masks, mesh and surfels. Finished blocks are kept in OUT_work: a stopped run goes on from there.
+    """
+
+    split: Positional[Path]
+    """A Split folder; the twin belongs to its calibration part."""
+    out: Path
+    """The new Twin folder."""
+    robot: Path | None = None
+    """The robot's MJCF or URDF, as in rig.toml: reconstruct from the pictures."""
+    scene: Path | None = None
+    """The whole scene's MJCF or URDF: nothing is looked at, everything is declared."""
+    object: str = ""
+    """The label of the object to reconstruct. Default: that of the longest episode."""
+    prompts: Path | None = None
+    """A prompts.toml that points at the objects (docs/masks.md)."""
+    click: tuple[str, ...] = ()
+    """camera,frame,x,y=name: the same as a click in prompts.toml."""
+    table_m: float = 0.0
+    """Height of the table above the robot's base; declared."""
+    density_kgm3: float = 500.0
+    """Of the object; declared, until `identify` tells its mass."""
+    scale: float = 1.0
+    """A hand-made correction of the object's size; recorded as declared."""
+    place: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """A hand-made correction of its place, m; recorded as declared."""
+
+
+def reconstruct(config: Reconstruct) -> int:
+    """`twinproof reconstruct`."""
+    import tempfile
+    from datetime import UTC, datetime
+
+    from twinproof.ingest import report
+    from twinproof.nouns.progress import bar
+    from twinproof.nouns.split import Split
+
+    if config.out.exists():
+        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
+    if (config.robot is None) == (config.scene is None):
+        raise ConfigError("reconstruct needs one of --robot (from the pictures) and --scene (as you state it).")
+    split, started = Split.load(config.split), datetime.now(UTC)
+    calibration, _, _ = split.parts()
+    with tempfile.TemporaryDirectory() as scratch, bar("reconstruct") as progress:
+        made = _made(config, calibration, Path(scratch), split.ledger.head(), progress)
+        split.log_fit("reconstruct", made.hash, made.episodes, started, datetime.now(UTC))
+        made.save(config.out)
+    settings.save(settings.resolved(config, "reconstruct"), config.out)
+    kinds = [body.source.kind for body in made.bodies]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    report.say(f"{config.out}: twin {made.hash[:16]}, {len(made.bodies)} bodies ({counts})")
+    for name, camera in made.cameras.items():
+        mount = camera.mount
+        report.say(f"  camera {name}: ± {1e3 * mount.position_sd_m:.1f} mm, ± {mount.rotation_sd_rad * 57.2958:.2f}°")
+    for note in made.notes:
+        report.say(f"  {note}")
+    return 0
+
+
+def _made(
+    config: Reconstruct, calibration: Calibration, scratch: Path, ledger: LedgerHead | None, progress: Progress
+) -> Twin:
+    if config.scene is not None:
+        from twinproof.reconstruct.declare import declared
+        from twinproof.sim.scene import Scene
+
+        return declared(Scene.read(config.scene), config.scene.name, calibration, scratch, ledger)
+    from twinproof.reconstruct.assemble import Physical
+    from twinproof.reconstruct.build import Building, built
+    from twinproof.reconstruct.prompts import read_clicks, read_prompts
+    from twinproof.sim.grid import Plane
+
+    assert config.robot is not None
+    prompts = read_prompts(config.prompts) if config.prompts is not None else None
+    if config.click:
+        prompts = read_clicks(config.click, prompts)
+    how = Building(
+        config.object,
+        Plane(offset_m=config.table_m),
+        Physical(config.density_kgm3),
+        prompts,
+        config.scale,
+        config.place,
+    )
+    work = config.out.with_name(config.out.name + "_work")
+    return built(calibration, config.robot, how, work, scratch, progress=progress, ledger=ledger)

@@ -1,0 +1,166 @@
+"""The first block of a reconstruction: cameras and joint offsets, as numbers that can be stored and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinproof.nouns.errors import TwinError
+from twinproof.nouns.files import read_json, write_json
+from twinproof.nouns.hashing import Json
+from twinproof.nouns.parts import Calibration
+from twinproof.nouns.progress import Progress, quiet
+from twinproof.nouns.rig import Intrinsics, Mount, Rig
+from twinproof.nouns.strict import build, plain
+from twinproof.reconstruct.robot_calibrate import Calibrated, calibrate, start_of
+from twinproof.reconstruct.robot_fit import CAMERA, Robot, shrunk_lens
+from twinproof.reconstruct.robot_frames import LONGEST_PX, robot_frames, still_cameras
+from twinproof.reconstruct.robot_match import check, match
+from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
+
+if TYPE_CHECKING:
+    from twinproof.sim.scene import Scene
+
+FORMAT = "twinproof/reconstruct-calibration/1"
+EDGE_PX, EDGES_M = 2.0, (0.004, 0.02)  # of the triangles that carry the links' surfels
+
+
+@dataclass(frozen=True)
+class FoundCamera:
+    """A camera as found: lens in pixels of the recorded pictures, mount with its error, clock and shutter."""
+
+    width: int
+    height: int
+    intrinsics: Intrinsics
+    mount: Mount
+    clock_offset_s: float  # beyond what the rig states
+    clock_offset_sd_s: float
+    readout_s: float
+    readout_sd_s: float
+    focal_sd: float  # share
+    agrees: float  # share of the drawn robot's pixels whose colour agrees
+
+
+@dataclass(frozen=True)
+class FoundRobot:
+    """All of the first block. Offsets are encoder minus truth, rad."""
+
+    cameras: Mapping[str, FoundCamera]
+    offsets: Mapping[str, float]
+    offset_sd: Mapping[str, float]
+    links: Mapping[str, float]  # share of each link's pixels that agree
+    weak: tuple[str, ...]
+    frames: Mapping[str, int]  # pictures of each camera that were fitted
+    colours: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)  # of the model's geoms, by id
+
+    def save(self, folder: Path) -> None:
+        """Writes calibration.json."""
+        write_json(folder / "calibration.json", {"format": FORMAT, **_plain(self)})
+
+    @classmethod
+    def load(cls, folder: Path) -> FoundRobot:
+        """Reads it back."""
+        path = folder / "calibration.json"
+        data = dict(read_json(path, FORMAT, TwinError))
+        data.pop("format")
+        return build(cls, data, str(path), TwinError)
+
+
+def _plain(found: FoundRobot) -> dict[str, Json]:
+    told: Any = plain(found)
+    return dict(told)
+
+
+def robot_of(scene: Scene, rig: Rig) -> Robot:
+    """The robot in its model, ready to be drawn; offsets are sought for the arms' joints that turn."""
+    model: Any = scene.nominal()
+    bodies = robot_bodies(model)
+    if not bodies:
+        raise TwinError(
+            "no body of the robot's model is driven by an actuator. Name the MJCF with its actuators, or a URDF whose "
+            "joints have limits."
+        )
+    fine, middle, coarse = (link_splats(model, bodies, block * _edge_m(rig)) for block in (1, 2, 4))
+    poses = LinkPoses(model, rig.joint_names, fine.bodies)
+    grips = {arm.gripper for arm in rig.arms}
+    hinges = {model.joint(k).name for k in range(model.njnt) if model.jnt_type[k] == 3}
+    sought = tuple(k for k, name in enumerate(rig.joint_names) if name in hinges and name not in grips)
+    return Robot((fine, middle, coarse), poses, sought)
+
+
+def _edge_m(rig: Rig) -> float:
+    """Triangles of about two pixels, as the still cameras see the robot."""
+    sizes = []
+    for name in still_cameras(rig):
+        mount, lens = rig.cameras[name].mount, rig.cameras[name].intrinsics
+        assert mount is not None
+        assert lens is not None
+        across = 2 * max(lens.cx, lens.cy)
+        sizes.append(EDGE_PX * float(np.linalg.norm(mount.position_m)) / lens.fx * max(1.0, across / LONGEST_PX))
+    return float(np.clip(np.median(sizes), *EDGES_M)) if sizes else EDGES_M[1]
+
+
+def found_robot(calibration: Calibration, robot: Robot, progress: Progress = quiet) -> tuple[FoundRobot, Calibrated]:
+    """Calibrates all still cameras of the rig together with the joints; refuses what does not match."""
+    rig = calibration.recording.rig
+    cameras = still_cameras(rig)
+    if not cameras:
+        raise TwinError(
+            "no camera of the rig stands still with a known lens: nothing shows the robot from outside. State "
+            "[cameras.NAME.intrinsics] and [cameras.NAME.mount] with parent = 'world' in rig.toml, as well as you know."
+        )
+    frames = robot_frames(calibration, cameras, progress=progress)
+    seen = tuple(dict.fromkeys(f.camera for f in frames))
+    start = start_of(rig, seen, {f.camera: f.size for f in frames}, {f.camera: f.shrink for f in frames})
+    done = calibrate(robot, rig.joint_names, start, frames, progress=progress)
+    agreed = match(robot, done)
+    check(agreed, seen)
+    return _told(rig, robot, done, agreed.by_camera, agreed.by_link), done
+
+
+def _told(
+    rig: Rig, robot: Robot, done: Calibrated, by_camera: Mapping[str, float], by_link: Mapping[str, float]
+) -> FoundRobot:
+    sd = dict(zip(done.names, np.sqrt(np.diag(done.covariance)), strict=True))
+    cameras = {}
+    for name, sight in done.guess.cameras.items():
+        shrink = next(f.shrink for f in done.frames if f.camera == name)
+        lens = shrunk_lens(sight.lens, 1 / shrink)
+        intrinsics = Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion)
+        off = {unknown: float(sd[f"{name}.{unknown}"]) for unknown in CAMERA}
+        shift, turn = (float(np.linalg.norm([off[f"{kind}_{axis}"] for axis in "xyz"])) for kind in ("shift", "turn"))
+        place = _triple(sight.T_world_camera[:3, 3])
+        mount = Mount("world", place, _quat(sight.T_world_camera), shift, turn)
+        cameras[name] = FoundCamera(
+            lens.width, lens.height, intrinsics, mount, sight.clock_s, off["clock"],
+            sight.readout_s, off["readout"], off["log_focal"], by_camera[name],
+        )  # fmt: skip
+    joints = {rig.joint_names[j]: j for j in robot.sought}
+    counts = dict[str, int]()
+    for f in done.frames:
+        counts[f.camera] = counts.get(f.camera, 0) + len(f.chosen)
+    first = next(iter(done.looks.values()))
+    return FoundRobot(
+        cameras,
+        {name: float(done.guess.offsets[j]) for name, j in joints.items()},
+        {name: float(sd[f"joint.{name}"]) for name in joints},
+        dict(by_link),
+        done.weak,
+        counts,
+        {str(geom): _triple(np.clip(table[0], 0, 1)) for geom, table in first.tables.items()},
+    )
+
+
+def _triple(values: np.ndarray) -> tuple[float, float, float]:
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+def _quat(T: np.ndarray) -> tuple[float, float, float, float]:
+    from scipy.spatial.transform import Rotation
+
+    x, y, z, w = (float(v) for v in Rotation.from_matrix(T[:3, :3]).as_quat())
+    return w, x, y, z

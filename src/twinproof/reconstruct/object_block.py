@@ -1,0 +1,173 @@
+"""The second block of a reconstruction: one object's masks, shape and looks, from the calibrated cameras."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinproof.nouns.clip import Clip
+from twinproof.nouns.episode import Episode
+from twinproof.nouns.errors import TwinError
+from twinproof.nouns.files import read_json, write_json
+from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.mesh_files import read_mesh, write_mesh
+from twinproof.nouns.progress import Progress, quiet
+from twinproof.nouns.rig import Rig
+from twinproof.nouns.splat_files import read_ply, write_ply
+from twinproof.nouns.splats import Splats
+from twinproof.nouns.views import Views
+from twinproof.reconstruct.calibration_block import FoundRobot
+from twinproof.reconstruct.masks import segment
+from twinproof.reconstruct.prompts import Prompts
+from twinproof.reconstruct.robot_fit import Robot
+from twinproof.reconstruct.robot_frames import joint_angles
+from twinproof.sim.grid import Plane
+from twinproof.sim.link_splats import moved
+from twinproof.sim.render_camera import Camera, Lens
+from twinproof.sim.splat.render import render
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+FORMAT = "twinproof/reconstruct-object/1"
+FRAMES = 60  # pictures of a camera in an episode that are looked at
+
+
+@dataclass(frozen=True, eq=False)
+class FoundObject:
+    """An object: closed mesh and surfels in its own frame, where it stood, and what is known about how good that is."""
+
+    name: str
+    mesh: Mesh
+    splats: Splats
+    T_world_object: Float[np.ndarray, "4 4"]
+    silhouette_iou: Mapping[str, float]  # by view
+    notes: tuple[str, ...]
+    declared: tuple[str, ...]
+
+    def save(self, folder: Path) -> None:
+        """Writes mesh.ply, splats.ply and object.json."""
+        write_mesh(folder / "mesh.ply", self.mesh)
+        write_ply(folder / "splats.ply", self.splats)
+        head = {
+            "format": FORMAT,
+            "name": self.name,
+            "T_world_object": self.T_world_object.tolist(),
+            "silhouette_iou": dict(self.silhouette_iou),
+            "notes": list(self.notes),
+            "declared": list(self.declared),
+        }
+        write_json(folder / "object.json", head)
+
+    @classmethod
+    def load(cls, folder: Path) -> FoundObject:
+        """Reads it back."""
+        head: Any = read_json(folder / "object.json", FORMAT, TwinError)
+        return cls(
+            head["name"],
+            read_mesh(folder / "mesh.ply"),
+            read_ply(folder / "splats.ply"),
+            np.array(head["T_world_object"]),
+            head["silhouette_iou"],
+            tuple(head["notes"]),
+            tuple(head["declared"]),
+        )
+
+
+def clips_of(
+    episode: Episode, rig: Rig, found: FoundRobot, robot: Robot, frames: int = FRAMES, progress: Progress = quiet
+) -> dict[str, Clip]:
+    """What the calibrated still cameras saw in one episode, on the robot's clock, with the robot drawn into masks."""
+    angles = joint_angles(episode, rig)
+    less = np.array([found.offsets.get(name, 0.0) for name in rig.joint_names])
+    clips = dict[str, Clip]()
+    for name, camera in found.cameras.items():
+        if name not in episode.videos:
+            continue
+        video, pose = episode.videos[name], camera.mount.T_parent_camera
+        picked = np.unique(np.linspace(0, len(video) - 1, min(frames, len(video))).round().astype(int))
+        times = video.time_s[picked] + rig.cameras[name].clock_offset_s + camera.clock_offset_s + camera.readout_s / 2
+        with video.reader() as reader:
+            rgb = np.stack([_coloured(reader.frame(int(k))) for k in picked])
+        k = camera.intrinsics
+        lens = Lens(rgb.shape[2], rgb.shape[1], k.fx, k.fy, k.cx, k.cy, k.distortion)
+        view, grey = Camera(lens, pose), np.full((len(robot.fine.geom), 3), 0.5)
+        masks = list[np.ndarray]()
+        for row in angles.at(times):
+            placed = robot.poses.at(row - less)
+            splats = robot.fine.towards(grey, placed, view)
+            masks.append(render(splats, view, moved=moved(robot.fine, placed), what=("alpha",)).alpha > 0.3)
+        clips[name] = Clip(name, times, rgb, k, np.broadcast_to(pose, (len(times), 4, 4)), np.stack(masks))
+        progress(len(clips), f"clip of {name}", len(found.cameras))
+    return clips
+
+
+def _coloured(picture: np.ndarray) -> np.ndarray:
+    return picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
+
+
+def found_object(
+    clips: Mapping[str, Clip],
+    name: str,
+    prompts: Prompts | None,
+    table: Plane,
+    more: Sequence[str] = (),
+    progress: Progress = quiet,
+) -> FoundObject:
+    """Masks, hull, and a surface refined with its looks. Without prompts the first thing that is found is it."""
+    from twinproof.reconstruct.masks_space import Plane as MaskPlane
+
+    masks = segment(clips, prompts, MaskPlane(table.normal, table.offset_m), progress=progress)
+    if not masks.names:
+        raise TwinError(
+            "no object was found: nothing but the robot moves, and nothing stands on the table that differs from it. "
+            "Point at it: --click camera,frame,x,y=name."
+        )
+    which = name if name in masks.names else masks.names[0]
+    views = masks.views(clips)
+    return shaped(views, which, name or which, table, (*masks.notes, *more), progress)
+
+
+def shaped(
+    views: Views, group: str, name: str, table: Plane, notes: Sequence[str] = (), progress: Progress = quiet
+) -> FoundObject:
+    """An object's mesh and looks from masked views of one moment, in a frame at the middle of its box."""
+    from twinproof.reconstruct.shape import ShapeRecipe, shape_from_masks
+    from twinproof.reconstruct.surface import bind
+    from twinproof.reconstruct.surface_refine import refine, sights_of
+
+    sights = sights_of(views, group)
+    shown = [s for s in sights if (s.silhouette.mask == 1).any()]
+    if len(shown) < 2:
+        raise TwinError(
+            f"{name} is seen by {len(shown)} of {len(sights)} views, and one has no shape. Add a camera, a scan by "
+            "the wrist camera, or give a generator (docs/reconstruct.md)."
+        )
+    first = shape_from_masks([s.silhouette for s in shown], ShapeRecipe(across=96, faces=4000), support=table)
+    done = refine(bind(first.mesh, per_face=1, group=name), shown, progress=progress)
+    middle = np.eye(4)
+    middle[:3, 3] = (done.mesh.vertices.min(axis=0) + done.mesh.vertices.max(axis=0)) / 2
+    back = np.linalg.inv(middle)
+    splats = _shifted(done.splats, back[:3, 3], name)
+    iou = {view.name: _iou(done.splats, s) for view, s in zip(views.views, sights, strict=False) if s in shown}
+    return FoundObject(
+        name, done.mesh.moved(back), splats, middle, iou, (*notes, *first.notes, *views.notes), first.declared
+    )
+
+
+def _shifted(splats: Splats, by: np.ndarray, name: str) -> Splats:
+    return Splats(
+        splats.means + by, splats.quats_wxyz, splats.log_scales, splats.logit_opacities, splats.sh, splats.group,
+        (name,), splats.flat,
+    )  # fmt: skip
+
+
+def _iou(splats: Splats, sight: Any) -> float:
+    drawn = render(splats, sight.silhouette.camera, what=("alpha",)).alpha > 0.5
+    known, mask = sight.silhouette.mask >= 0, sight.silhouette.mask == 1
+    both, either = (drawn & mask & known).sum(), ((drawn | mask) & known).sum()
+    return float(both / max(1, either))
