@@ -5,7 +5,8 @@ field = hull(grid, silhouettes, wrong_share=0.1, support=Plane(offset_m=table))
 A view says of a voxel how far it is from the silhouette's edge, in metres: pixels to the edge times depth over focal
 length, above 0 outside. The field is the largest of these over the views that know anything there; with `wrong_share`
 the largest few are passed over, so that a few wrong masks cut nothing off. Blocks of voxels far from every edge are
-settled by their centre; the others voxel by voxel.
+settled by their centre; the others voxel by voxel, and outside only until enough views have denied them: from four
+voxels outside on the field is a lower bound.
 
 hull_plainly is the same without blocks, in numpy, to be read and to be compared with.
 """
@@ -24,12 +25,14 @@ from twinproof.sim.grid import Field, Grid, Plane
 from twinproof.sim.render_camera import distort
 from twinproof.sim.silhouette import Silhouette
 from twinproof.sim.splat.engine import blocks, spread
-from twinproof.sim.splat.lens import EXACT, bend, is_bent, packed, reach
+from twinproof.sim.splat.lens import EXACT, bend, packed, reach
 from twinproof.sim.threads import threads_usable
 
 NEAR_M = 0.01
 SIDE = 8  # voxels along the side of a block
 UNKNOWN = -1e30
+BENT = 18  # where a lens says whether it is bent
+ENOUGH = 4.0  # voxels outside: farther out only the sign counts
 
 
 def hull(
@@ -81,7 +84,7 @@ def _prepared(silhouettes: Sequence[Silhouette], wrong_share: float, least_views
         np.concatenate([plane.ravel() for plane in edges]),
         np.concatenate([plane.ravel() for plane in known]),
         np.stack([np.linalg.inv(each.camera.T_world_camera)[:3] for each in silhouettes]),
-        np.stack([packed(each.camera.lens) for each in silhouettes]),
+        np.stack([np.append(packed(each.camera.lens), each.camera.lens.bent) for each in silhouettes]),
         offsets.astype(np.int64),
         np.array([plane.shape for plane in edges], np.int64),
     )
@@ -92,18 +95,19 @@ def _carve(out, origin, voxel, edges, known, poses, lenses, offsets, sizes, wron
     """Fills the layers lo … hi of blocks."""
     nx, ny, nz = out.shape
     far = 0.5 * math.sqrt(3.0) * (SIDE + 1) * voxel
-    top = np.empty(len(offsets) // 2 + 2)
+    half, top = 0.5 * (SIDE - 1), np.empty(len(offsets) // 2 + 2)
     for bi in range(lo, hi):
         for bj in range((ny + SIDE - 1) // SIDE):
             for bk in range((nz + SIDE - 1) // SIDE):
                 i0, j0, k0 = bi * SIDE, bj * SIDE, bk * SIDE
-                half = 0.5 * (SIDE - 1)
                 x, y, z = (
                     origin[0] + voxel * (i0 + half),
                     origin[1] + voxel * (j0 + half),
                     origin[2] + voxel * (k0 + half),
                 )
-                value, even = ask(x, y, z, far, edges, known, poses, lenses, offsets, sizes, wrong_share, least, top)
+                value, even = ask(
+                    x, y, z, far, 1.5 * far, edges, known, poses, lenses, offsets, sizes, wrong_share, least, top
+                )
                 whole = even and abs(value) > 1.5 * far
                 for i in range(i0, min(i0 + SIDE, nx)):
                     for j in range(j0, min(j0 + SIDE, ny)):
@@ -111,24 +115,32 @@ def _carve(out, origin, voxel, edges, known, poses, lenses, offsets, sizes, wron
                             if not whole:
                                 x, y, z = origin[0] + voxel * i, origin[1] + voxel * j, origin[2] + voxel * k
                                 value, _ = ask(
-                                    x, y, z, 0.0, edges, known, poses, lenses, offsets, sizes, wrong_share, least, top
-                                )
+                                    x, y, z, 0.0, ENOUGH * voxel,
+                                    edges, known, poses, lenses, offsets, sizes, wrong_share, least, top,
+                                )  # fmt: skip
                             out[i, j, k] = value
 
 
 @njit(**EXACT)
-def ask(x, y, z, radius, edges, known, poses, lenses, offsets, sizes, wrong_share, least, top):
-    """The field at a point, and whether every view knows all or nothing of the ball around it."""
-    count, even = 0, True
-    most = len(top)
+def ask(x, y, z, radius, enough, edges, known, poses, lenses, offsets, sizes, wrong_share, least, top):
+    """The field at a point, and whether every view knows all or nothing of the ball around it.
+
+    Stops as soon as so many views say "outside, by more than `enough`" that the others cannot matter.
+    """
+    count, even, deny = 0, True, 0
+    most, needed = len(top), 1 + int(wrong_share * len(offsets) + 1e-9)
     for k in range(most):
-        top[k] = -1e30
+        top[k] = UNKNOWN
     for m in range(len(offsets)):
         said, part = view_says(x, y, z, radius, edges, known, poses[m], lenses[m], offsets[m], sizes[m])
         even &= not part
         if said == UNKNOWN:
             continue
         count += 1
+        if said > enough and not part:
+            deny += 1
+            if deny >= needed:
+                return max(said, enough * 1.001), True
         k = most - 1
         if said > top[k]:
             while k > 0 and top[k - 1] < said:
@@ -147,13 +159,15 @@ def view_says(x, y, z, radius, edges, known, pose, lens, offset, size):
     depth = pose[2, 0] * x + pose[2, 1] * y + pose[2, 2] * z + pose[2, 3]
     if depth <= NEAR_M:
         return UNKNOWN, depth + radius > NEAR_M
-    a = (pose[0, 0] * x + pose[0, 1] * y + pose[0, 2] * z + pose[0, 3]) / depth
-    b = (pose[1, 0] * x + pose[1, 1] * y + pose[1, 2] * z + pose[1, 3]) / depth
+    over = 1.0 / depth
+    a = (pose[0, 0] * x + pose[0, 1] * y + pose[0, 2] * z + pose[0, 3]) * over
+    b = (pose[1, 0] * x + pose[1, 1] * y + pose[1, 2] * z + pose[1, 3]) * over
     height, width = size[0], size[1]
-    focal = 0.5 * (lens[0] + lens[1])
-    around = 2.0 * radius * max(lens[0], lens[1]) / max(depth - radius, NEAR_M)  # px, with room for the border's lens
-    left, right, up, down = reach(lens)
-    if is_bent(lens):
+    around = 0.0
+    if radius > 0:  # px, with room for what a lens does at the border
+        around = 2.0 * radius * max(lens[0], lens[1]) / max(depth - radius, NEAR_M)
+    if lens[BENT]:
+        left, right, up, down = reach(lens)
         if a < left or a > right or b < up or b > down:
             return UNKNOWN, radius > 0
         found = bend(a, b, lens)
@@ -162,19 +176,18 @@ def view_says(x, y, z, radius, edges, known, pose, lens, offset, size):
     if u < 0 or v < 0 or u > width - 1 or v > height - 1:
         off = max(max(-u, u - (width - 1)), max(-v, v - (height - 1)))
         return UNKNOWN, off < around
-    border = min(min(u, width - 1 - u), min(v, height - 1 - v))
-    row, col = int(v + 0.5), int(u + 0.5)
-    sure = known[offset + row * width + col]
-    part = radius > 0 and (abs(sure) < around + 1.0 or border < around)
+    sure = known[offset + int(v + 0.5) * width + int(u + 0.5)]
+    part = False
+    if radius > 0:
+        border = min(min(u, width - 1 - u), min(v, height - 1 - v))
+        part = abs(sure) < around + 1.0 or border < around
     if sure < 0:
         return UNKNOWN, part
     r, c = min(int(v), height - 2), min(int(u), width - 2)
     s, t = u - c, v - r
     at = offset + r * width + c
-    edge = (edges[at] * (1 - s) + edges[at + 1] * s) * (1 - t) + (
-        edges[at + width] * (1 - s) + edges[at + width + 1] * s
-    ) * t
-    return edge * depth / focal, part
+    upper, lower = edges[at] * (1 - s) + edges[at + 1] * s, edges[at + width] * (1 - s) + edges[at + width + 1] * s
+    return (upper * (1 - t) + lower * t) * depth / (0.5 * (lens[0] + lens[1])), part
 
 
 def hull_plainly(
