@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from twinproof.nouns.clip import Clip
 from twinproof.nouns.rig import Intrinsics
+from twinproof.reconstruct.masks import Masks, segment
+from twinproof.reconstruct.masks_space import Plane
+from twinproof.reconstruct.prompts import read_clicks
 from twinproof.sim.render_camera import Lens, pixel_rays
 
 SIZE = (96, 72)
@@ -28,6 +32,7 @@ def looking_at(eye: tuple[float, float, float], at: tuple[float, float, float] =
 
 EYES = {"one": (0.55, 0.1, 0.45), "two": (-0.2, 0.55, 0.45), "three": (-0.3, -0.45, 0.5)}
 
+Room = tuple[dict[str, Clip], dict[str, np.ndarray]]
 Box = tuple[tuple[float, float, float], tuple[float, float, float], tuple[int, int, int]]  # middle, half sizes, colour
 
 
@@ -131,6 +136,30 @@ def middle_of(mask: np.ndarray) -> tuple[int, int]:
     deep = ndimage.distance_transform_edt(mask)
     y, x = np.unravel_index(int(np.argmax(deep)), deep.shape)
     return int(x), int(y)
+
+
+def worst(masks: Masks, truth: dict[str, np.ndarray], name: str, index: int, least: int = 40) -> float:
+    """The median over pictures of the camera that is worst."""
+    medians = []
+    for camera, true in truth.items():
+        found = masks.of(name, camera)
+        scores = [overlap(found[k], true[k] == index) for k in range(len(true)) if (true[k] == index).sum() >= least]
+        medians.append(np.median(scores))
+    return float(min(medians))
+
+
+@cache
+def push() -> Room:
+    """A red box that is pushed."""
+    return room(pushed(9))
+
+
+@cache
+def clicked() -> Masks:
+    """Its masks from one click."""
+    clips, truth = push()
+    x, y = middle_of(truth["one"][0] == 0)
+    return segment(clips, read_clicks([f"one,0,{x},{y}=box"]), Plane())
 
 
 def orbit(count: int) -> tuple[Clip, np.ndarray]:

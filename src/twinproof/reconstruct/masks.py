@@ -19,7 +19,7 @@ from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct.masks_checks import blurred
 from twinproof.reconstruct.masks_find import find_movers
 from twinproof.reconstruct.masks_footage import Footage, even_exposure
-from twinproof.reconstruct.masks_prompted import MOVED, Pointer, Pointing
+from twinproof.reconstruct.masks_prompted import MOVED, Pointing
 from twinproof.reconstruct.masks_refine import Cutouts, learn_again, learn_from_seeds, refine, with_plates
 from twinproof.reconstruct.masks_seed import Seed
 from twinproof.reconstruct.masks_space import Plane, window
@@ -29,6 +29,8 @@ from twinproof.reconstruct.prompts import Prompts, settled
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float16, Int16
+
+    from twinproof.reconstruct.segmenters import Segmenter
 
 BACKGROUND, UNKNOWN = -1, -2
 MOST = 5  # things that are looked for when nothing is asked for
@@ -122,7 +124,7 @@ def segment(
     clips: Mapping[str, Clip],
     prompts: Prompts | None = None,
     table: Plane | None = None,
-    segmenter: Pointer | None = None,
+    segmenter: Segmenter | None = None,
     robot_tolerance_px: int = 2,
     progress: Progress = quiet,
 ) -> Masks:
@@ -174,9 +176,9 @@ def _unseen(found: _Object) -> str:
 
 
 def _prompted(
-    footages: Mapping[str, Footage], prompts: Prompts, table: Plane | None, segmenter: Pointer | None
+    footages: Mapping[str, Footage], prompts: Prompts, table: Plane | None, segmenter: Segmenter | None
 ) -> list[_Object]:
-    moved = segmenter is None and any(" ".join(p.words.lower().split()) in MOVED for p in prompts.objects)
+    moved = any(" ".join(p.words.lower().split()) in MOVED for p in prompts.objects)
     pointing = Pointing(footages, table, segmenter, find_movers(footages, table) if moved else ())
     seeds = [pointing.seeds(prompt) for prompt in prompts.objects]
     shown = [_shown(footages, each) for each in seeds]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from twinproof.reconstruct.prompts import Box, Click, Prompt
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
+
+    from twinproof.reconstruct.segmenters import Segmenter
 
 HUES = {  # word -> hue angle of Lab in degrees, half its width
     "red": (32, 16), "orange": (58, 13), "yellow": (88, 16), "green": (145, 40), "cyan": (205, 20),
@@ -29,22 +31,13 @@ FLAT = 0.85  # so much of a flat region looks the same to another camera at the 
 ON_ROBOT = 0.8
 
 
-class Pointer(Protocol):
-    """What a segmenter can do: masks (H, W) with scores for points with labels 1 or 0, a box, or words."""
-
-    def predict(
-        self, rgb: np.ndarray, points: np.ndarray, labels: np.ndarray, box: np.ndarray | None, words: str
-    ) -> list[tuple[np.ndarray, float]]:
-        """The best first, or in any order."""
-
-
 @dataclass(frozen=True, eq=False)
 class Pointing:
     """Who turns prompts into seeds: the footage, the table, a segmenter where one is given, and what moved."""
 
     footages: Mapping[str, Footage]
     table: Plane | None
-    segmenter: Pointer | None
+    segmenter: Segmenter | None
     movers: tuple[Seed, ...] = ()
 
     def seeds(self, prompt: Prompt) -> list[Seed]:
@@ -145,7 +138,7 @@ class Pointing:
 
     def _worded(self, prompt: Prompt) -> Seed:
         words = " ".join(prompt.words.lower().split())
-        if self.segmenter is not None:
+        if self.segmenter is not None and self.segmenter.knows_words:
             name, footage = next(iter(self.footages.items()))
             return self._asked(prompt, name, len(footage.clip) // 2, np.zeros((0, 2)), 0, None)
         if words in MOVED:
@@ -157,7 +150,7 @@ class Pointing:
         named = [word for word in words.split() if word in HUES or word in GREYS]
         if len(named) != 1:
             raise ConfigError(
-                f"prompts: {prompt.words!r} cannot be understood without a segmenter. One colour of "
+                f"prompts: {prompt.words!r} cannot be understood without a segmenter that knows words. One colour of "
                 f"{', '.join([*HUES, *GREYS])} is understood, and {MOVED[0]!r}; or click, or draw a box."
             )
         return self._coloured(prompt, named[0])
