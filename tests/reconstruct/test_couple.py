@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.rig import Intrinsics
 from twinproof.nouns.theta import Theta
-from twinproof.reconstruct.couple import Coupled, Coupling, Seen, couple
-from twinproof.reconstruct.couple_motion import upright
+from twinproof.reconstruct.couple import Coupled, Coupling, Seen, Touch, couple
+from twinproof.reconstruct.couple_motion import Motion, upright
 from twinproof.sim.handled import Variant, pose_of, qpos_of
 from twinproof.sim.track import Following, Rest, Tracker
 from twinproof.sim.track_clips import track
@@ -82,7 +83,7 @@ def test_what_comes_out_begins_identification_and_says_how_sure_it_is() -> None:
     assert set(found.sd) == set(found.start)
     assert abs(found.start["joint.push.offset"]) < 0.004
     assert sum(found.cost.values()) < sum(found.first_cost.values())
-    assert set(found.cost) == {"pixels", "tracks", "seams", "parameters", "offsets", "cameras", "scale"}
+    assert set(found.cost) == {"pixels", "tracks", "torques", "seams", "parameters", "offsets", "cameras", "scale"}
     assert set(found.cameras) == {"c0", "c1", "c2"}
     assert found.scale == 1.0
     assert (found.track.sd_m > 0).all()
@@ -103,6 +104,34 @@ def test_tracks_alone_can_be_fitted() -> None:
     assert rms_m(found.track) < 0.7 * rms_m(tag)
     assert found.cost["pixels"] == 0
     assert found.cameras == {}
+
+
+def test_torques_of_touch_pull_the_friction_the_right_way() -> None:
+    replay, times = pushing().replay(), np.arange(0, 1.2, 0.03)
+    begun = qpos_of(nudged(standing(), np.array([0.0, 0.012, 0, 0, 0, 0.25])))
+    planted = Variant(Theta({"geom.box.friction_slide": 0.6}))
+    poses = pose_of(replay.roll(planted, 0, replay.steps, begun, np.zeros(6), list(replay.step_at(times))).qpos)
+    time_s, torque, qpos, qvel = [], [], begun, np.zeros(6)
+    for low, high in pairwise(np.linspace(0, replay.steps, 49).astype(int).tolist()):
+        piece = replay.roll(planted, low, high, qpos, qvel, [])
+        time_s.append(replay.begin_s + (low + high) / 2 * replay.step_s)
+        torque.append(piece.load)
+        qpos, qvel = piece.end_qpos, piece.end_qvel
+    rest, spread = np.ones(len(times)), np.diag(np.square([1e-3] * 3 + [1e-2] * 3))
+    tag = Track(times, poses, np.tile(spread, (len(times), 1, 1)), rest, 0 * rest, rest < 0)
+    touch = Touch(np.array(time_s), np.stack(torque), np.array([0.05]))
+    found = couple(pushing(), None, tag, ("geom.box.friction_slide",), HOW, tracks=[tag], touch=touch)
+    assert 0.41 < found.start["geom.box.friction_slide"] < 0.7
+    assert found.cost["torques"] > 0
+    motion = Motion(pushing(), tag, ("geom.box.friction_slide",), 0.3, times)
+    load = motion.loads(touch.time_s, touch.torque)
+    off = [
+        np.abs(motion.roll(motion.nodes, np.array([np.log(mu / 0.4)]), np.zeros(1), False).load - load).sum()
+        for mu in (0.4, 0.6)
+    ]
+    assert off[1] < 0.5 * off[0]
+    with pytest.raises(RecordingError, match="torques of touch have the shape"):
+        couple(pushing(), None, tag, (), HOW, tracks=[tag], touch=replace(touch, torque=np.zeros((2, 3))))
 
 
 def test_the_scale_of_an_object_is_found_from_its_pictures() -> None:

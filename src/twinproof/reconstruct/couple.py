@@ -2,7 +2,7 @@
 
 unknown                                                     what tells of it
   where the object is at the start of each segment (x, y, yaw)   pixels around it, object tracks, the segment before
-  friction, mass, … of the object (ids of the vocabulary)        how it moves when the robot pushes it
+  friction, mass, … of the object (ids of the vocabulary)        how it moves when pushed, torques of that touch
   joint offsets that calibration left                            where and when the robot touches it
   cameras' poses                                                 pixels, and the error that calibration states
   the object's scale                                             pixels
@@ -24,7 +24,7 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.theta import Theta
 from twinproof.reconstruct.couple_look import Looks
 from twinproof.reconstruct.couple_motion import Motion, Moved
-from twinproof.reconstruct.couple_normal import Believed, Equations, Layout, assemble, weak_sentences
+from twinproof.reconstruct.couple_normal import Believed, Equations, Layout, Measured, Part, assemble, weak_sentences
 from twinproof.sim.handled import Handling, pose_of
 from twinproof.sim.track_fit import Pixels
 from twinproof.sim.track_pose import Track, nudged
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from twinproof.sim.track_clips import Masks, Plates
 
 
-TRIES = 6  # of one move, each shorter
+PARTS: tuple[Part, ...] = ("all", "places")
+TRIES = 6  # of one move: each part, then shorter
+SCAN = (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6)  # moves of a parameter on its scale, tried where torques tell of it
 LOOSE = (30.0, 6.0, 1.0)  # seams are first this many times wider
 
 
@@ -78,6 +80,18 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
+class Touch:
+    """What the joints bore beyond moving the robot in free air: measured torques less the robot's own model.
+
+    `sd` is of the mean over a segment, model errors included; 0 leaves a joint out.
+    """
+
+    time_s: Float[np.ndarray, "T"]
+    torque: Float[np.ndarray, "T J"]
+    sd: Float[np.ndarray, "J"]
+
+
+@dataclass(frozen=True, eq=False)
 class Coupled:
     """What came out. `start` is where identify begins, and never its prior.
 
@@ -85,7 +99,7 @@ class Coupled:
     start        refined parameters and joint offsets, by id
     sd           their standard errors (of the logarithm, where the parameter has one)
     cameras      T_world_camera of each camera, refined, and the standard errors of its move
-    cost         by block: pixels, seams, cameras, offsets, parameters, scale
+    cost         by block: pixels, tracks, torques, seams, cameras, offsets, parameters, scale
     weak         what the recording does not tell, in sentences
     """
 
@@ -109,13 +123,14 @@ def couple(
     how: Coupling | None = None,
     *,
     tracks: Sequence[Track] = (),
+    touch: Touch | None = None,
     progress: Progress = quiet,
 ) -> Coupled:
     """Refines everything together, beginning at a track of the same object (the tracker's).
 
     `parameters` are ids of the object's physics; they begin at the scene's values. `tracks` are further measurements of
     its pose (a tag, motion capture) that join the residual with their own covariances; without pictures (`seen` None)
-    they are all that is fitted.
+    they are all that is fitted. `touch` are torques, in the order of the handling's joints.
     """
     how = how or Coupling()
     good = ~track.lost
@@ -128,7 +143,14 @@ def couple(
     sized = how.scale_sd > 0 and seen is not None
     looks = Looks(seen.clips, seen.plates, seen.splats, seen.pixels, seen.masks, scale=sized) if seen else None
     layout = Layout(motion.segments, len(parameters), len(handling.joints), len(seen.clips) if seen else 0, sized)
-    state = _State(motion, looks, layout, how, tracks)
+    if touch is not None and touch.torque.shape != (len(touch.time_s), len(handling.joints)):
+        raise RecordingError(
+            f"torques of touch have the shape {touch.torque.shape}; needed are {len(touch.time_s)} rows, one for "
+            f"each time, and {len(handling.joints)} columns, one for each joint."
+        )
+    load = None if touch is None else motion.loads(touch.time_s, touch.torque)
+    told = Measured(tracks, sum(map(len, seen.clips)) if seen else 0, load, None if touch is None else touch.sd)
+    state = _State(motion, looks, layout, how, told)
     begun = state.before(layout.zero(), motion.nodes, track)
     first = state.at(begun.values, begun.moved.nodes)
     here, moves = _descend(state.at, first, layout, motion, how.moves, how.enough, progress)
@@ -144,19 +166,19 @@ def _descend(
     enough: float,
     progress: Progress = quiet,
 ) -> tuple[_Here, int]:
-    """Levenberg-Marquardt. Contact is not smooth: a move that fails is tried shorter, and by turns without parameters
-    and offsets, whose slopes a contact made or lost upsets most. Slopes are taken after a move that lowers the cost."""
+    """Levenberg-Marquardt. Contact is not smooth: a move that fails is tried for a part of the unknowns, then shorter.
+    Slopes are taken after a move that lowers the cost."""
     damping, move = 1e-3, 0
     for move in range(1, moves + 1):
         progress(move, f"joint refinement, cost {here.total:.1f}", moves)
         before = here.total
         for tried in range(TRIES):
-            step = layout.held(layout.step(here.equations, damping, frozen=tried % 2 == 1))
+            step = layout.held(layout.step(here.equations, damping, PARTS[tried % 2]))
             values, nodes = here.values + layout.shared(step), motion.stepped(here.moved, layout.nodes(step))
             if at(values, nodes, False).total < here.total:
                 here, damping = at(values, nodes, True), max(damping / 5, 1e-7)
                 break
-            damping *= 1 if tried % 2 == 0 else 10
+            damping *= 10 if tried % 2 == 1 else 1
         if before - here.total < enough:
             break
     return here, move
@@ -178,20 +200,19 @@ class _State:
     looks: Looks | None
     layout: Layout
     how: Coupling
-    tracks: Sequence[Track]
+    measured: Measured
 
     def at(self, values: np.ndarray, nodes: np.ndarray, slopes: bool = True) -> _Here:
         """Rolls out, looks, and writes the normal equations."""
         parameters, offsets, cameras, scale = self.layout.split(values)
         moved = self.motion.roll(nodes, parameters, offsets, slopes)
         told = self.looks.pulls(moved, cameras, 1.0 + scale) if self.looks else None
-        rows = len(told.pulls) if told else 0
-        equations = assemble(self.layout, moved, told, Believed(self._sd(), values), self.how, (self.tracks, rows))
+        equations = assemble(self.layout, moved, told, Believed(self._sd(), values), self.how, self.measured)
         return _Here(values, moved, equations, float(sum(equations.cost.values())))
 
     def before(self, values: np.ndarray, nodes: np.ndarray, track: Track) -> _Here:
         """A rollout that follows the track, from wide seams to narrow ones: where pictures begin to count."""
-        rows = int(self.motion.track_rows[0])
+        followed = replace(self.measured, tracks=(track,), first_row=int(self.motion.track_rows[0]))
         here: _Here | None = None
         for loose in LOOSE:
 
@@ -199,13 +220,22 @@ class _State:
                 parameters, offsets, _, _ = self.layout.split(values)
                 moved = self.motion.roll(nodes, parameters, offsets, slopes)
                 known = Believed(self._sd(), values)
-                equations = assemble(self.layout, moved, None, known, self.how, ((track,), rows), loose)
+                equations = assemble(self.layout, moved, None, known, self.how, followed, loose)
                 return _Here(values, moved, equations, float(sum(equations.cost.values())))
 
+            if here is None and self.measured.load is not None:
+                values = self._scanned(at, values, nodes)
             here = at(values, nodes) if here is None else at(here.values, here.moved.nodes)
             here, _ = _descend(at, here, self.layout, self.motion, 2, 1.0)
         assert here is not None
         return here
+
+    def _scanned(self, at: Callable[..., _Here], values: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """Parameters, one after the other, at the best of some values: slopes of a touch reach not far."""
+        for p in range(self.layout.parameters):
+            tried = [values + move * np.eye(len(values))[p] for move in SCAN]
+            values = min(tried, key=lambda each: at(each, nodes, False).total)
+        return values
 
     def _sd(self) -> np.ndarray:
         how = self.how

@@ -39,6 +39,9 @@ class Moved:
     jump_by_node: Float[np.ndarray, "S-1 3 3"]
     jump_by_shared: Float[np.ndarray, "S-1 3 Q"]
     touched: Bool[np.ndarray, "S"]
+    load: Float[np.ndarray, "S J"]  # torque that touch puts on each joint, mean over the segment
+    load_by_node: Float[np.ndarray, "S J 3"]
+    load_by_shared: Float[np.ndarray, "S J Q"]
 
 
 class Motion:
@@ -60,6 +63,17 @@ class Motion:
         self.segment = np.clip(np.searchsorted(self.edges, self.step, side="right") - 1, 0, count - 1)
         self.track_rows = np.arange(len(times_s), len(self.times_s))
         self.nodes = self._first_nodes()
+
+    def loads(self, time_s: Float[np.ndarray, "T"], torque: Float[np.ndarray, "T J"]) -> Float[np.ndarray, "S J"]:
+        """Means of measured torques over the segments; NaN where a segment has none."""
+        step = self.replay.step_at(time_s)
+        inside = (time_s >= self.replay.begin_s) & (time_s <= self.replay.end_s)
+        means = np.full((self.segments, torque.shape[1]), np.nan)
+        for s in range(self.segments):
+            mine = inside & (step >= self.edges[s]) & (step < self.edges[s + 1])
+            if mine.any():
+                means[s] = torque[mine].mean(axis=0)
+        return means
 
     def theta(self, parameters: Float[np.ndarray, "P"]) -> Theta:
         """Values of the parameters, which move on their natural scales."""
@@ -92,7 +106,7 @@ class Motion:
         which the one before ended, unless it fell where the track did not."""
         shared = len(self.parameters) + len(offsets)
         rows = len(self.times_s)
-        made = _Room(self.segments, rows, shared)
+        made = _Room(self.segments, rows, shared, len(offsets))
         base = Variant(self.theta(parameters), offsets)
         variants = self._variants(parameters, offsets) if slopes else []
         T, qvel = np.array(nodes[0]), np.zeros(6)
@@ -143,17 +157,20 @@ class Motion:
 class _Room:
     """Arrays that a rollout fills."""
 
-    def __init__(self, segments: int, rows: int, shared: int) -> None:
+    def __init__(self, segments: int, rows: int, shared: int, joints: int) -> None:
         self.nodes = np.zeros((segments, 4, 4))
         self.qpos, self.touched = np.zeros((rows, 7)), np.zeros(segments, bool)
         self.node, self.shared = np.zeros((rows, 6, 3)), np.zeros((rows, 6, shared))
         self.end = np.eye(4)
         self.ends = np.zeros((segments, 4, 4))
         self.end_node, self.end_shared = np.zeros((segments, 6, 3)), np.zeros((segments, 6, shared))
+        self.load = np.zeros((segments, joints))
+        self.load_node, self.load_shared = np.zeros((segments, joints, 3)), np.zeros((segments, joints, shared))
 
     def take(self, s: int, mine: np.ndarray, piece: Piece) -> None:
         """The base rollout of a segment."""
         self.qpos[mine], self.touched[s], self.ends[s] = piece.qpos, piece.touched, pose_of(piece.end_qpos)
+        self.load[s] = piece.load
 
     def rests(self, s: int, mine: np.ndarray) -> None:
         """A segment in which the object stays where it is put."""
@@ -165,12 +182,14 @@ class _Room:
         above, below = two
         self.node[mine, :, column] = move_between(pose_of(below.qpos), pose_of(above.qpos)) / width
         self.end_node[s, :, column] = move_between(pose_of(below.end_qpos), pose_of(above.end_qpos)) / width
+        self.load_node[s, :, column] = (above.load - below.load) / width
 
     def by_shared(self, s: int, mine: np.ndarray, column: int, two: list[Piece], width: float) -> None:
         """One column by a parameter or an offset."""
         above, below = two
         self.shared[mine, :, column] = move_between(pose_of(below.qpos), pose_of(above.qpos)) / width
         self.end_shared[s, :, column] = move_between(pose_of(below.end_qpos), pose_of(above.end_qpos)) / width
+        self.load_shared[s, :, column] = (above.load - below.load) / width
 
     def moved(self, segment: np.ndarray) -> Moved:
         """What was filled in. A slope beyond what a rigid push can do is a contact made or lost: it is cut."""
@@ -182,7 +201,7 @@ class _Room:
         end_node[..., 3:, :2] = np.clip(self.end_node[..., 3:, :2], -100, 100)
         return Moved(
             self.nodes, self.qpos, segment, node, self.shared, jump, end_node[:-1][:, flat],
-            self.end_shared[:-1][:, flat], self.touched,
+            self.end_shared[:-1][:, flat], self.touched, self.load, self.load_node, self.load_shared,
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.couple_motion import Motion, Moved
     from twinproof.sim.track_pose import Track
 
+Part = Literal["all", "places"]
 AXES = ("x", "y", "z", "turn about x", "turn about y", "turn about z")
 TAIL = 12.0  # squared jumps, in standard errors, from which on they count less
 LITTLE = 0.7  # what keeps more than this share of its first error was hardly told
@@ -72,12 +73,12 @@ class Layout:
         tail = [scale] if self.scale else []
         return np.concatenate([np.full(self.parameters, parameter), np.full(self.joints, offset), cameras, tail])
 
-    def step(self, equations: Equations, damping: float, frozen: bool) -> np.ndarray:
-        """The damped step; with `frozen` parameters and offsets stay."""
+    def step(self, equations: Equations, damping: float, part: Part = "all") -> np.ndarray:
+        """The damped step of all unknowns, or of places alone (nodes, cameras, scale)."""
         H = equations.hessian + damping * np.diag(np.diag(equations.hessian))
         free = np.ones(self.size, bool)
-        if frozen:
-            free[self.first_shared : self.first_shared + self.parameters + self.joints] = False
+        physics = slice(self.first_shared, self.first_shared + self.parameters + self.joints)
+        free[physics] = part == "all"
         step = np.zeros(self.size)
         step[free] = np.linalg.solve(H[np.ix_(free, free)], equations.gradient[free])
         return step
@@ -116,26 +117,38 @@ class Believed:
     values: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What was measured beside pictures: poses, whose rows begin at `first_row`, and torques over the segments."""
+
+    tracks: Sequence[Track] = ()
+    first_row: int = 0
+    load: Float[np.ndarray, "S J"] | None = None  # NaN where none was measured
+    load_sd: Float[np.ndarray, "J"] | None = None
+
+
 def assemble(
     layout: Layout,
     moved: Moved,
     told: Told | None,
     believed: Believed,
     how: Coupling,
-    tracks: tuple[Sequence[Track], int],
+    measured: Measured,
     loose: float = 1.0,
 ) -> Equations:
-    """Pixels, tracks (with the row at which they begin), seams and what is believed, in one system."""
+    """Pixels, tracks, torques, seams and what is believed, in one system."""
     H, g = np.zeros((layout.size, layout.size)), np.zeros(layout.size)
     pixels = _add_pixels(layout, moved, told, how, H, g) if told else 0.0
-    tracked = _add_tracks(layout, moved, *tracks, H, g)
+    tracked = _add_tracks(layout, moved, measured.tracks, measured.first_row, H, g)
+    torques = _add_torques(layout, moved, measured, H, g)
     seams = _add_seams(layout, moved, how, loose, H, g)
     first, sd, values = layout.first_shared, believed.sd, believed.values
     H[first:, first:] += np.diag(sd**-2)
     g[first:] -= values / sd**2
     prior = np.square(values / sd) / 2
     a, b, c, _ = layout.cuts
-    cost = {"pixels": pixels, "tracks": tracked, "seams": seams, "parameters": float(prior[:a].sum())}
+    cost = {"pixels": pixels, "tracks": tracked, "torques": torques, "seams": seams}
+    cost |= {"parameters": float(prior[:a].sum())}
     cost |= {"offsets": float(prior[a:b].sum()), "cameras": float(prior[b:c].sum()), "scale": float(prior[c:].sum())}
     return Equations(H, g, cost)
 
@@ -170,6 +183,27 @@ def _add_tracks(layout: Layout, moved: Moved, tracks: Sequence[Track], row: int,
                 g += J.T @ weight @ off
                 cost += float(off @ weight @ off) / 2
             row += 1
+    return cost
+
+
+def _add_torques(layout: Layout, moved: Moved, measured: Measured, H: np.ndarray, g: np.ndarray) -> float:
+    """What touch puts on the joints, against what they bore beyond moving themselves."""
+    if measured.load is None or measured.load_sd is None:
+        return 0.0
+    cost, first = 0.0, layout.first_shared
+    for s, load in enumerate(measured.load):
+        known = np.isfinite(load) & (measured.load_sd > 0)
+        if not known.any():
+            continue
+        J = np.zeros((int(known.sum()), layout.size))
+        J[:, 3 * s : 3 * s + 3] = moved.load_by_node[s][known]
+        J[:, first : first + layout.parameters + layout.joints] = moved.load_by_shared[s][known]
+        off, sd = (load - moved.load[s])[known], measured.load_sd[known]
+        far = np.square(off / sd) / TAIL
+        weight = 1 / sd**2 / (1 + far)
+        H += (J.T * weight) @ J
+        g += (J.T * weight) @ off
+        cost += float(TAIL / 2 * np.log1p(far).sum())
     return cost
 
 

@@ -66,12 +66,16 @@ class Handling:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What became of the object in one stretch: poses (qpos of its free joint) at the steps asked for, and its end."""
+    """What became of the object in one stretch: poses (qpos of its free joint) at the steps asked for, and its end.
+
+    `load` is the mean torque (N m, or N) that each recorded joint had to bear because of touch; 0 for driven ones.
+    """
 
     qpos: Float[np.ndarray, "K 7"]
     end_qpos: Float[np.ndarray, "7"]
     end_qvel: Float[np.ndarray, "6"]
     touched: bool
+    load: Float[np.ndarray, "J"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +115,13 @@ class Replay:
         self._object_q, self._object_v = slice(q, q + 7), slice(v, v + 6)
         self._body = body
         rows, columns, factors, shifts = [], [], [], []
+        self._bears = np.array([name not in handling.driven for name in handling.joints])
+        self._dof = np.zeros(len(handling.joints), int)
         for k, name in enumerate(handling.joints):
             i = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name)
             if i < 0:
                 raise SimError(f"the scene has no joint {name!r} that the recording moves. Use the scene's names.")
+            self._dof[k] = int(model.jnt_dofadr[i])
             if name not in handling.driven:
                 for j, factor, shift in [(i, 1.0, 0.0), *_coupled(model, i)]:
                     rows.append(j)
@@ -177,7 +184,7 @@ class Replay:
         if self._sent is not None:
             self._begin_driven(model, data, first)
         data.qpos[self._object_q], data.qvel[self._object_v] = qpos, qvel
-        found, touched = np.empty((len(wanted), 7)), False
+        found, touched, load = np.empty((len(wanted), 7)), False, np.zeros(len(self._dof))
         order = {int(step): np.flatnonzero(np.asarray(wanted) == step) for step in set(wanted)}
         with quiet():
             for k in range(last - first + 1):
@@ -189,11 +196,13 @@ class Replay:
                 if self._sent is not None:
                     data.ctrl[:] = self._sent[first + k]
                 mujoco.mj_step(model, data)
+                load -= data.qfrc_constraint[self._dof]
                 if not touched and k % LOOK == 0:
                     touched = self._touches(data)
         if not np.isfinite(data.qpos).all() or data.warning[mujoco.mjtWarning.mjWARN_BADQACC].number:
             found[:], data.qpos[self._object_q], data.qvel[self._object_v] = qpos, qpos, 0.0
-        return Piece(found, np.array(data.qpos[self._object_q]), np.array(data.qvel[self._object_v]), touched)
+        load *= self._bears / max(last - first, 1)
+        return Piece(found, np.array(data.qpos[self._object_q]), np.array(data.qvel[self._object_v]), touched, load)
 
     def _begin_driven(self, model: Any, data: Any, first: int) -> None:
         """Driven joints begin where the recording shows them."""
