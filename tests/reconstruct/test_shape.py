@@ -11,6 +11,7 @@ from tests.reconstruct.solids import ball, box, bumpy, solid
 from tests.sim.shapes import around, ball_depth
 from twinproof.nouns.errors import MeshError, MissingExtra
 from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.mesh_files import welded
 from twinproof.nouns.splats import Splats
 from twinproof.reconstruct import mesh_mend
 from twinproof.reconstruct.gap import chamfer_m, volume_error
@@ -161,13 +162,25 @@ def test_a_mesh_that_bounds_no_solid_does_not_come_out(monkeypatch) -> None:
 
 @pytest.mark.parametrize(
     ("package", "call"),
-    [
-        ("skimage.measure", lambda: solid(bumpy)),
-        ("fast_simplification", lambda: simplified(BALL, 100)),
-        ("manifold3d", lambda: checked(box())),
-    ],
+    [("skimage.measure", lambda: solid(bumpy)), ("fast_simplification", lambda: simplified(BALL, 100))],
 )
 def test_a_missing_package_names_its_extra(monkeypatch, package, call) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=r"twinproof\[mesh\]"):
         call()
+
+
+def test_without_manifold3d_nothing_is_called_solid(monkeypatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="manifold3d"):
+        checked(box())
+
+
+def test_walls_that_came_to_share_an_edge_are_parted() -> None:
+    one, other = box((0.1, 0.1, 0.1)), box((0.1, 0.1, 0.1), (0.1, 0.1, 0))
+    touching = welded(Mesh(np.vstack([one.vertices, other.vertices]), np.vstack([one.faces, other.faces + 8])))
+    assert not touching.closed  # four faces at the edge between them
+    parted = mesh_mend._parted(touching)
+    assert parted.closed
+    assert welded(parted).closed
+    assert parted.volume_m3 == pytest.approx(touching.volume_m3, rel=1e-4)
