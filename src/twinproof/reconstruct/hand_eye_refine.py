@@ -8,7 +8,8 @@ without s[i] such errors bend the camera. Minimised is
 
 The three noises px, turn and shift are estimated with the rest (expectation–maximisation over the linearised problem,
 so what the unknowns swallowed is given back), or given. Corners and poses that lie far out lose weight. The
-covariance is the inverse of the weighted Hessian, all other unknowns (the lens and s included) left free.
+covariance is the inverse of the weighted Hessian, all other unknowns (the lens and s included) left free, widened where
+the noises were estimated from few poses.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def calibrate(
     stiff = problem.gap(replace(state, robot=np.zeros_like(state.robot)))[0].reshape(-1, 2)
     return Calibrated(
         answer=replace(judged(setup, state.X, state.Z, hands, np.stack(views)), chosen=start.chosen),
-        covariance=spread[:6, :6],
+        covariance=spread[:6, :6] * _unsure_noise(noise or Noise(), len(hands)),
         lens=final,
         px=float(np.sqrt((gap**2).sum(axis=1).mean())),
         px_robot=float(np.sqrt((stiff**2).sum(axis=1).mean())),
@@ -237,6 +238,17 @@ def _fitted(
             break
     state, spread, (_, poses) = _minimum(problem, state, noise, rounds=20)
     return state, spread, noise, poses
+
+
+def _unsure_noise(given: Noise, poses: int) -> float:
+    """How much wider the covariance is for a noise that was itself estimated, from 3 numbers a pose less 6 unknowns.
+
+    It is the variance of Student's distribution over that of the Gaussian with the same scale.
+    """
+    if given.turn_rad is not None and given.shift_m is not None:
+        return 1.0
+    freedom = 3 * poses - 6
+    return freedom / (freedom - 2)
 
 
 def _implied(start: HandEye, both: Sequence[tuple[PlanePose, ...]], hands: np.ndarray) -> np.ndarray:
