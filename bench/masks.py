@@ -144,6 +144,7 @@ def lab(seeds: list[int], episodes: int, every: int, folder: Path, zeros_known: 
                     | {"iou": grabcut(clip, take.truth[c], 4), "gone": 0, "ghosts": 0, "things": 1}
                     for c, clip in take.clips.items()
                 ]
+            (folder / "lab.json").write_text(json.dumps(rows), encoding="utf-8")  # what is done, should it be stopped
             print(take.name, [f"{r['camera']} {r['how']} {np.median(r['iou'] or [np.nan]):.3f}" for r in rows[-12:]])
     return rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from twinproof.nouns.clip import Clip
 from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.reconstruct.masks import BACKGROUND, UNKNOWN, segment
 from twinproof.reconstruct.masks_checks import edge_widths
+from twinproof.reconstruct.masks_files import read_masks, write_masks
 from twinproof.reconstruct.masks_space import Plane
 from twinproof.reconstruct.overlay import COLOURS, outline, overlay, sheet
 from twinproof.reconstruct.prompts import Box, Prompt, Prompts, read_clicks
@@ -141,3 +143,19 @@ def test_objects_that_never_rest_give_no_views() -> None:
     restless = replace(track, centre=track.centre + 0.02 * np.arange(len(track.centre))[:, None])
     with pytest.raises(RecordingError, match="the objects never stand still"):
         replace(clicked(), tracks={"box": restless}).views(push()[0])
+
+
+def test_masks_come_back_from_disk_as_they_were(tmp_path: Path) -> None:
+    write_masks(clicked(), tmp_path / "masks")
+    back = read_masks(tmp_path / "masks")
+    assert back.names == clicked().names
+    assert back.notes == clicked().notes
+    for camera, labels in clicked().labels.items():
+        np.testing.assert_array_equal(back.labels[camera], labels)
+        np.testing.assert_allclose(back.confidence[camera], clicked().confidence[camera], atol=0.003)
+    np.testing.assert_array_equal(back.tracks["box"].centre, clicked().tracks["box"].centre)
+    (tmp_path / "masks" / "camera_0.npz").write_bytes(b"other")
+    with pytest.raises(RecordingError, match="camera_0.npz"):
+        read_masks(tmp_path / "masks")
+    with pytest.raises(RecordingError, match="does not exist"):
+        read_masks(tmp_path / "nowhere")
