@@ -20,9 +20,10 @@ from twinproof.sim.track_pose import Pose, by_camera, move_between, nudged
 from twinproof.sim.track_sight import Sight, pyramid
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
     from twinproof.nouns.splats import Splats
+    from twinproof.sim.track_fit import Slopes
 
 WEAK_M, WEAK_RAD = 0.3, 2.0  # where pictures tell nothing, covariances end here
 WEAK = np.diag(np.repeat([WEAK_M**-2, WEAK_RAD**-2], 3))
@@ -65,8 +66,8 @@ class Following:
     rest: Rest | None = None
     levels: int = 1  # smaller pictures that are fitted first
     margin_px: float = 8.0
-    moves: int = 8  # of Gauss-Newton on each level
-    enough: float = 0.1  # a move of so many standard errors ends
+    moves: int = 6  # of Gauss-Newton on each level
+    enough: float = 0.2  # a move of so many standard errors ends
     least_seen: float = 0.1
     least_explained: float = 0.25
     camera_sd_m: float = 0.0  # stated errors of the cameras' poses, part of the covariance
@@ -87,6 +88,8 @@ class Fitted:
     pulls: tuple[Pull | None, ...]
     cost: float
     rests: bool
+    crops: tuple[Int[np.ndarray, "4"] | None, ...]
+    by: tuple[Slopes | None, ...]  # slopes, taken within a pixel of the pose
 
 
 class Tracker:
@@ -141,12 +144,16 @@ class Tracker:
         around = boxes(self.thing, levels[-1], [start] * len(sights), self.how.margin_px)
         gains = [_gain(each, box) for each, box in zip(levels[-1], around, strict=True)]
         ready = [[replace(each, gain=g) for each, g in zip(level, gains, strict=True)] for level in levels]
-        for level in reversed(ready[1:]):
-            start = self._descend(level, start, speed, last=False).T_world_object
-        found = self._descend(ready[0], start, speed, last=True)
+        found = self._down(ready, start, speed, tied=True)
         if found.rests and self._pulls_away(ready[0], found):
-            found = self._descend(ready[0], found.T_world_object, speed, last=True, tied=False)
+            found = self._down(ready, start, speed, tied=False)
         return self._settled(ready[0], found, speed) if self.how.rest or self.how.camera_sd.any() else found
+
+    def _down(self, levels: Sequence[Sequence[Sight]], T: np.ndarray, speed: np.ndarray, tied: bool) -> Fitted:
+        """From the smallest pictures to the largest."""
+        for level in reversed(levels[1:]):
+            T = self._descend(level, T, speed, last=False, tied=tied).T_world_object
+        return self._descend(levels[0], T, speed, last=True, tied=tied)
 
     def _starts(self, sights: Sequence[Sight], time_s: float, speed: np.ndarray) -> list[np.ndarray]:
         if self._lost:
@@ -188,7 +195,7 @@ class Tracker:
             found = pulls(self.thing, sights, poses, crops, how.pixels, sigmas, by)
             cost = sum(pull.cost for pull in found if pull is not None) + _tie_cost(rest, T)
             if here is None or cost <= here.cost * (1 + 1e-9):
-                here = Fitted(T, tuple(found), cost, rest is not None)
+                here = Fitted(T, tuple(found), cost, rest is not None, tuple(crops), tuple(by))
                 sigmas = [0.0 if pull is None else pull.sigma for pull in found]
                 damping = max(damping / 4, 1e-6)
             else:
@@ -228,20 +235,15 @@ class Tracker:
     def _settled(self, sights: Sequence[Sight], found: Fitted, speed: np.ndarray) -> Fitted:
         """The pose that pictures, cameras' errors and table agree on: two more moves, each weighed by its error."""
         rest = self.how.rest if found.rests else None
-        crops = boxes(
-            self.thing, sights, [nudged(found.T_world_object, speed * s.lead_s) for s in sights], self.how.margin_px
-        )
-        by = slopes(
-            self.thing, sights, [nudged(found.T_world_object, speed * s.lead_s) for s in sights], crops, self.how.pixels
-        )
         sigmas = [0.0 if pull is None else pull.sigma for pull in found.pulls]
         for _ in range(2):
             H, g = self.told(sights, found, rest)
             move = self._held(np.linalg.solve(H + WEAK, g), sights)
             T = nudged(found.T_world_object, move)
             again = pulls(
-                self.thing, sights, [nudged(T, speed * s.lead_s) for s in sights], crops, self.how.pixels, sigmas, by
-            )
+                self.thing, sights, [nudged(T, speed * s.lead_s) for s in sights], found.crops, self.how.pixels, sigmas,
+                found.by,
+            )  # fmt: skip
             found = replace(found, T_world_object=T, pulls=tuple(again))
         return found
 
