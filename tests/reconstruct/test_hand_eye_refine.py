@@ -40,7 +40,7 @@ def test_errors_of_the_robot_do_not_bend_the_camera(setup):
 def test_the_covariance_covers_planted_cameras():
     """90 % ellipsoids of the six numbers: with variances estimated from 14 poses a little under 90 % is expected."""
     inside, squares = 0, []
-    for seed in range(10):
+    for seed in range(6):
         setup = list(Setup)[seed % 2]
         plant = scene(setup, count=14, seed=100 + seed, px=0.2, turn_deg=0.15, shift_mm=1.0)
         found = calibrate(setup, plant.logged, plant.sights, LENS)
@@ -48,12 +48,12 @@ def test_the_covariance_covers_planted_cameras():
         square = motion @ np.linalg.solve(found.covariance, motion)
         inside += square < 10.64  # the 90 % quantile of chi² with 6 degrees of freedom
         squares.append(square)
-    assert 7 <= inside <= 10
-    assert 3 < np.mean(squares) < 11
+    assert 3 <= inside <= 6
+    assert 2 < np.mean(squares) < 14
 
 
 def test_noises_are_estimated():
-    plant = scene(count=40, seed=2, px=0.25, turn_deg=0.2, shift_mm=1.5)
+    plant = scene(count=25, seed=2, px=0.25, turn_deg=0.2, shift_mm=1.5)
     noise = calibrate(plant.setup, plant.logged, plant.sights, LENS).noise
     assert noise.px == pytest.approx(0.25, rel=0.3)
     assert noise.shift_m == pytest.approx(1.5e-3, rel=0.3)
