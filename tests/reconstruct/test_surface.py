@@ -14,6 +14,7 @@ from twinproof.nouns.mesh import Mesh  # noqa: E402
 from twinproof.reconstruct.gap import chamfer_m  # noqa: E402
 from twinproof.reconstruct.mesh_mend import simplified  # noqa: E402
 from twinproof.reconstruct.surface import bind, frames, quaternions  # noqa: E402
+from twinproof.reconstruct.surface_colour import on_face, read_colours  # noqa: E402
 from twinproof.reconstruct.surface_refine import Refining, Sight, edge_drawn, refine, sights_of  # noqa: E402
 from twinproof.sim.mesh_raster import rasterise  # noqa: E402
 from twinproof.sim.render_camera import Camera  # noqa: E402
@@ -123,11 +124,35 @@ def test_silhouettes_alone_mend_a_shape_that_is_too_small() -> None:
     assert chamfer_m(refined.mesh, true, 3000)[0] < 0.3 * chamfer_m(start, true, 3000)[0]
 
 
-def test_colours_may_pull_where_that_is_asked_for() -> None:
+def test_a_pixel_reads_the_colour_of_the_place_that_it_sees() -> None:
+    mesh = ball(voxel=0.004)
+    _, cameras = pictures(mesh, 1)
+    places = torch.tensor(mesh.vertices, dtype=torch.float64)
+    some, found = read_colours(places, mesh, places, cameras[0])  # colours that say where they stand
+    seen = rasterise(mesh, cameras[0])
+    exact = np.einsum("nc,ncd->nd", seen.weights[some], mesh.vertices[mesh.faces[seen.face[some]]])
+    assert found.numpy() == pytest.approx(exact, abs=1e-9)
+
+
+def test_slopes_of_a_place_on_a_face_are_those_of_small_moves() -> None:
+    corners = torch.tensor([[[0.1, 0.0, 1.0], [-0.1, 0.1, 1.2], [0.0, -0.2, 0.9]]], dtype=torch.float64)
+    ray = torch.tensor([[0.01, -0.02]], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda c: on_face(c, ray), (corners.requires_grad_(),))
+    assert float(on_face(corners, ray).sum().detach()) == pytest.approx(1)
+
+
+def test_colours_pull_without_shrinking_the_shape() -> None:
+    true = ball(0.05, voxel=0.004)
+    views, _ = pictures(true, 8)
+    start = simplified(ball(0.05), 1200)[0]
+    sights = [Sight(each.silhouette, each.rgb) for each in sights_of(views, "thing")]
+    refined = refine(bind(start, 1), sights, Refining(steps=40, colour_steps=1))
+    assert abs(refined.mesh.volume_m3 / true.volume_m3 - 1) < 0.02
+
+
+def test_colours_are_in_the_history_of_a_refinement() -> None:
     views, _ = pictures(ball(voxel=0.006), 3)
-    refined = refine(
-        bind(ball(voxel=0.012), 1), sights_of(views, "thing"), Refining(steps=3, colour_steps=2, colour_pull=0.1)
-    )
+    refined = refine(bind(ball(voxel=0.012), 1), sights_of(views, "thing"), Refining(steps=3, colour_steps=2))
     assert "colour" in refined.history[0]
 
 

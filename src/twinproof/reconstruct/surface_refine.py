@@ -9,8 +9,9 @@ shrink below a share of what it was.
 
 Discs have soft borders, and seen edge-on each is still a dot: they draw an object nearly a pixel too large. So the
 pictures' silhouettes are drawn as softly and as large before they are compared: how, is measured at the start on the
-mesh itself, whose exact silhouettes are known. For the same reason colours pull a mesh inwards (a planted ball of 56
-pixels came out 3 % too small), so they move no vertex unless asked to, and are fitted afterwards on the mesh as it is.
+mesh itself, whose exact silhouettes are known. Discs would also draw colours too far out (a planted ball of 56 pixels
+came out 3 % too small), so colours pull at vertices without them (surface_colour), and the discs' own colours are
+fitted on the mesh when it stands.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-defs, allow-incomplete-defs
@@ -31,6 +32,8 @@ from twinproof.nouns.randomness import stream
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.views import Views
 from twinproof.reconstruct.surface import COVER, Bound, Looks
+from twinproof.reconstruct.surface_colour import read_colours
+from twinproof.reconstruct.surface_smooth import Spread, Spreading, bend, crosses, neighbour_faces, volume_of
 from twinproof.sim.mesh_raster import rasterise
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.silhouette import Silhouette
@@ -65,7 +68,7 @@ class Refining:
     step_share: float = 3e-2  # of the object's extent: the largest move of x in one step; a tenth of it at the end
     colour_steps: int = 150
     colour_rate: float = 0.1
-    colour_pull: float = 0.0  # of colours on vertices, against 1 of silhouettes: see above why it is 0
+    colour_pull: float = 1.0  # of colours on vertices, against 1 of silhouettes
     depth_weight: float = 2.0  # of metres over the extent
     normal_weight: float = 0.02
     least_volume: float = 0.95  # of the start; below, a penalty grows
@@ -119,6 +122,7 @@ def sights_of(views: Views, group: str, hidden_by: Sequence[str] = ()) -> list[S
 class _Target:
     """One picture cut to the object and made ready."""
 
+    camera: Camera
     lens: Any
     focal_px: float
     T_camera_world: Any
@@ -172,21 +176,24 @@ class _Run:
         """The vertices after descending on silhouettes, depth and, as far as it may pull, colour."""
         bound, how, mesh = self.bound, self.how, self.bound.mesh
         start, extent = bound.vertices, float(np.ptp(mesh.vertices, axis=0).max())
-        x, sh = torch.zeros_like(start, requires_grad=True), bound.looks.sh.clone().requires_grad_()
-        spreading, pairs, volume = _Spreading(mesh, how.smooth), _neighbour_faces(mesh), mesh.volume_m3
-        adam = torch.optim.Adam([sh], lr=how.colour_rate, betas=(0.9, 0.99))
+        x, shades = torch.zeros_like(start, requires_grad=True), torch.full_like(start, 0.5).requires_grad_()
+        spreading, pairs, volume = Spreading(mesh, how.smooth), neighbour_faces(mesh), mesh.volume_m3
+        adam = torch.optim.Adam([shades], lr=0.3 * how.colour_rate, betas=(0.9, 0.99))
         first, second = torch.zeros_like(start), torch.zeros(())
         for step, batch in enumerate(self.batches(how.steps)):
-            vertices = start + _Spread.apply(x, spreading)
-            scene = bound.scene(vertices, bound.looks._replace(sh=sh), still=True)
+            vertices = start + Spread.apply(x, spreading)
+            scene = bound.scene(vertices, still=True)
             terms = dict[str, Any]()
             for target in batch:
                 more = target.depth is not None
                 drawn = render(scene, target.T_camera_world, target.lens, None, Settings(True, more))
-                for name, value in _losses(drawn, target, extent, how).items():
+                found = _losses(drawn, target, extent, how)
+                if how.colour_pull > 0 and target.rgb is not None:
+                    found["colour"] = how.colour_pull * _sliding(vertices, mesh, shades, target)
+                for name, value in found.items():
                     terms[name] = terms.get(name, 0.0) + value / len(batch)
-            terms["normals"] = how.normal_weight * _bend(vertices, mesh, pairs)
-            terms["volume"] = 10 * torch.relu(how.least_volume - _volume(vertices, mesh) / volume) ** 2
+            terms["normals"] = how.normal_weight * bend(vertices, mesh, pairs)
+            terms["volume"] = 10 * torch.relu(how.least_volume - volume_of(vertices, mesh) / volume) ** 2
             sum(terms.values()).backward()
             with torch.no_grad():  # Adam with one scale for all: a smooth field stays smooth
                 first.lerp_(x.grad, 0.1)
@@ -199,7 +206,7 @@ class _Run:
             x.grad = None
             self.note(step, how.steps, terms)
         with torch.no_grad():
-            return start + _Spread.apply(x, spreading)
+            return start + Spread.apply(x, spreading)
 
     def colours(self, vertices: Any) -> Looks:
         """The looks on a mesh that stays: colours that descend, opacities as the discs' number asks for."""
@@ -240,12 +247,19 @@ def _losses(drawn: Rendered, target: _Target, extent: float, how: Refining) -> d
     """What one picture says: means over the pixels that are known, as shares of the object's own pixels."""
     alpha, own = drawn.alpha[0], target.mask.sum().clamp(min=1)
     losses = {"silhouette": ((alpha - target.mask) ** 2 * target.known).sum() / own}
-    if target.rgb is not None and how.colour_pull > 0:
-        losses["colour"] = how.colour_pull * _colour_loss(drawn, target)
     if target.depth is not None and drawn.median is not None:  # the mean depth would see the far side shine through
         seen = (target.depth > 0) & (drawn.median[0] > 0)
         losses["depth"] = how.depth_weight * ((drawn.median[0] - target.depth).abs() * seen).sum() / extent / own
     return losses
+
+
+def _sliding(vertices: Any, mesh: Mesh, shades: Any, target: _Target) -> Any:
+    """How far the colours at the vertices are off from what the pixels show: the mean over the object's pixels."""
+    assert target.rgb is not None
+    some, colours = read_colours(vertices, mesh, shades, target.camera)
+    inside = target.inside[torch.tensor(some)]
+    off = (colours - target.rgb[torch.tensor(some)]).abs().mean(dim=1)
+    return (off * inside).sum() / target.inside.sum().clamp(min=1)
 
 
 def _colour_loss(drawn: Rendered, target: _Target) -> Any:
@@ -268,6 +282,7 @@ def _target(sight: Sight, margin: int) -> _Target:
     rgb = None if sight.rgb is None else torch.tensor(sight.rgb[cut].astype(np.float32) / 255)
     depth = None if sight.depth_m is None else torch.tensor(np.asarray(sight.depth_m[cut], np.float32))
     return _Target(
+        Camera(_cut_lens(numbers, camera.lens), camera.T_world_camera),
         torch.tensor(numbers)[None],
         camera.lens.fx,
         torch.tensor(np.linalg.inv(camera.T_world_camera))[None],
@@ -295,7 +310,7 @@ def towards(scene: Scene, bound: Bound, vertices: Any, T_camera_world: Any, foca
 
 def opacities(bound: Bound, vertices: Any, T_camera_world: Any, focal_px: float) -> Any:
     """For every disc the opacity with which discs like it stop DEPTH of the light together; 0 where it looks away."""
-    corners, cross = _crosses(vertices, bound.mesh)
+    corners, cross = crosses(vertices, bound.mesh)
     eye = torch.linalg.inv(T_camera_world[0])[:3, 3].to(vertices.dtype)
     ray = eye - corners.mean(dim=1)
     distance = ray.norm(dim=1)
@@ -334,57 +349,7 @@ def edge_drawn(bound: Bound, sights: Sequence[Sight], most: int = 6) -> Callable
     return lambda px: torch.tensor(np.interp(px, places[known], falling, 1.0, 0.0).astype(np.float32))
 
 
-class _Spreading:
-    """Solves (1 + λ L) y = x for many x: factored once."""
-
-    def __init__(self, mesh: Mesh, smooth: float) -> None:
-        from scipy.sparse import coo_matrix, identity
-        from scipy.sparse.csgraph import laplacian
-        from scipy.sparse.linalg import splu
-
-        a, b = mesh.faces[:, [0, 1, 2, 1, 2, 0]].ravel(), mesh.faces[:, [1, 2, 0, 0, 1, 2]].ravel()
-        links = coo_matrix((np.ones(len(a)), (a, b)), (len(mesh.vertices),) * 2).tocsr()
-        links.data[:] = 1.0
-        self.factors = splu((identity(len(mesh.vertices)) + smooth * laplacian(links)).tocsc())
-
-    def __call__(self, x: Any) -> Any:
-        return torch.tensor(self.factors.solve(x.detach().double().numpy()), dtype=x.dtype)
-
-
-class _Spread(torch.autograd.Function):  # type: ignore[misc]
-    """The smooth field of x. The matrix is symmetric: the way back is the same solve."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, spreading: _Spreading) -> Any:
-        ctx.spreading = spreading
-        return spreading(x)
-
-    @staticmethod
-    def backward(ctx: Any, slope: Any) -> Any:
-        return ctx.spreading(slope), None
-
-
-def _neighbour_faces(mesh: Mesh) -> Any:
-    """Pairs of faces that share an edge."""
-    edges = np.sort(np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]]), axis=1)
-    face = np.tile(np.arange(len(mesh.faces)), 3)
-    order = np.lexsort(edges.T)
-    same = (edges[order][1:] == edges[order][:-1]).all(axis=1)
-    return torch.tensor(np.stack([face[order][1:][same], face[order][:-1][same]]))
-
-
-def _crosses(vertices: Any, mesh: Mesh) -> Any:
-    corners = vertices[torch.tensor(mesh.faces, dtype=torch.int64)]
-    return corners, torch.linalg.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-
-
-def _bend(vertices: Any, mesh: Mesh, pairs: Any) -> Any:
-    """How much neighbouring faces differ in their normals: 0 where it is flat."""
-    _, cross = _crosses(vertices, mesh)
-    normal = cross / cross.norm(dim=1, keepdim=True).clamp(min=1e-12)
-    return (1 - (normal[pairs[0]] * normal[pairs[1]]).sum(dim=1)).mean()
-
-
-def _volume(vertices: Any, mesh: Mesh) -> Any:
-    corners, cross = _crosses(vertices, mesh)
-    return (corners[:, 0] * cross).sum() / 6
+def _cut_lens(numbers: np.ndarray, lens: Lens) -> Lens:
+    return Lens(
+        int(numbers[16]), int(numbers[17]), lens.fx, lens.fy, float(numbers[2]), float(numbers[3]), lens.distortion
+    )

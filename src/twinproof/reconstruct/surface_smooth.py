@@ -1,0 +1,70 @@
+"""What keeps a refined mesh smooth: fields that spread a pull, faces that agree with their neighbours, the volume."""
+
+# mypy: allow-untyped-calls, allow-untyped-defs, allow-incomplete-defs
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from twinproof.nouns.mesh import Mesh
+
+
+class Spreading:
+    """Solves (1 + λ L) y = x for many x: factored once."""
+
+    def __init__(self, mesh: Mesh, smooth: float) -> None:
+        from scipy.sparse import coo_matrix, identity
+        from scipy.sparse.csgraph import laplacian
+        from scipy.sparse.linalg import splu
+
+        a, b = mesh.faces[:, [0, 1, 2, 1, 2, 0]].ravel(), mesh.faces[:, [1, 2, 0, 0, 1, 2]].ravel()
+        links = coo_matrix((np.ones(len(a)), (a, b)), (len(mesh.vertices),) * 2).tocsr()
+        links.data[:] = 1.0
+        self.factors = splu((identity(len(mesh.vertices)) + smooth * laplacian(links)).tocsc())
+
+    def __call__(self, x: Any) -> Any:
+        """The smooth field of x."""
+        return torch.tensor(self.factors.solve(x.detach().double().numpy()), dtype=x.dtype)
+
+
+class Spread(torch.autograd.Function):  # type: ignore[misc]
+    """The smooth field of x. The matrix is symmetric: the way back is the same solve."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, spreading: Spreading) -> Any:
+        ctx.spreading = spreading
+        return spreading(x)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:
+        return ctx.spreading(slope), None
+
+
+def neighbour_faces(mesh: Mesh) -> Any:
+    """Pairs of faces that share an edge."""
+    edges = np.sort(np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]]), axis=1)
+    face = np.tile(np.arange(len(mesh.faces)), 3)
+    order = np.lexsort(edges.T)
+    same = (edges[order][1:] == edges[order][:-1]).all(axis=1)
+    return torch.tensor(np.stack([face[order][1:][same], face[order][:-1][same]]))
+
+
+def crosses(vertices: Any, mesh: Mesh) -> Any:
+    """The corners of every face, and the cross product of two of its sides."""
+    corners = vertices[torch.tensor(mesh.faces, dtype=torch.int64)]
+    return corners, torch.linalg.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+
+
+def bend(vertices: Any, mesh: Mesh, pairs: Any) -> Any:
+    """How much neighbouring faces differ in their normals: 0 where it is flat."""
+    _, cross = crosses(vertices, mesh)
+    normal = cross / cross.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    return (1 - (normal[pairs[0]] * normal[pairs[1]]).sum(dim=1)).mean()
+
+
+def volume_of(vertices: Any, mesh: Mesh) -> Any:
+    """The volume that the faces enclose."""
+    corners, cross = crosses(vertices, mesh)
+    return (corners[:, 0] * cross).sum() / 6
