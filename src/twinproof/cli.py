@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from twinproof import __version__, cli_identify, cli_lab, cli_reconstruct, cli_splat, settings
+from twinproof import __version__, cli_evaluate, cli_identify, cli_lab, cli_reconstruct, cli_splat, settings
 from twinproof.nouns.errors import ConfigError, TwinproofError
 
 
@@ -241,10 +241,12 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "lab record": (cli_lab.LabRecord, cli_lab.record),
     "lab scan": (cli_lab.LabScan, cli_lab.scan),
     "reconstruct": (cli_reconstruct.Reconstruct, cli_reconstruct.reconstruct),
+    "compose": (cli_reconstruct.Compose, cli_reconstruct.compose),
     "identify": (cli_identify.Identify, cli_identify.identify),
     "excite": (cli_identify.Excite, cli_identify.excite),
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),
     "splat convert": (cli_splat.SplatConvert, cli_splat.convert),
+    "compare": (cli_evaluate.Compare, cli_evaluate.compare),
     "doctor": (Doctor, _doctor),
 }
 

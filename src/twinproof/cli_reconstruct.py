@@ -113,3 +113,85 @@ def _made(
     )
     work = config.out.with_name(config.out.name + "_work")
     return built(calibration, config.robot, how, work, scratch, progress=progress, ledger=ledger)
+
+
+@dataclass(frozen=True)
+class Compose:
+    """Make a new Twin of an old one: objects removed, moved, replaced, and brought in from other twins.
+
+    examples:
+      twinproof compose twin --remove mug --out empty
+      twinproof compose twin --move mug=0.3,0.1,0.05 --out moved
+      twinproof compose twin --add other_twin:cube=cube_2@0.35,-0.1,0.03 --out clutter
+      twinproof compose twin --replace mug=other_twin:bowl --out swapped
+
+    Every part keeps its source. What would interpenetrate is refused.
+    """
+
+    twin: Positional[Path]
+    """The Twin to begin with; it stays as it is."""
+    out: Path
+    """The new Twin folder."""
+    remove: tuple[str, ...] = ()
+    """Bodies to leave out."""
+    move: tuple[str, ...] = ()
+    """BODY=x,y,z or BODY=x,y,z,yaw: where it stands instead (m, rad)."""
+    add: tuple[str, ...] = ()
+    """TWIN:BODY=NAME@x,y,z or …,yaw: a body of another twin under a new name."""
+    replace: tuple[str, ...] = ()
+    """BODY=TWIN:OTHER: another twin's body in its place."""
+    tolerance_m: float = 0.001
+    """How deep two bodies may overlap."""
+
+
+def compose(config: Compose) -> int:
+    """`twinproof compose`."""
+    import tempfile
+
+    from twinproof.ingest import report
+    from twinproof.nouns.twin import Twin
+    from twinproof.reconstruct import compose as room
+
+    if config.out.exists():
+        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
+    edits: list[room.Edit] = [room.Remove(name) for name in config.remove]
+    for text in config.move:
+        body, place = _parted(text, "=", "--move", "BODY=x,y,z")
+        edits.append(room.Move(body, *_pose(place, text)))
+    for text in config.replace:
+        body, other = _parted(text, "=", "--replace", "BODY=TWIN:OTHER")
+        folder, name = _parted(other, ":", "--replace", "BODY=TWIN:OTHER")
+        edits.append(room.Replace(body, Twin.load(Path(folder)), name))
+    for text in config.add:
+        what, place = _parted(text, "@", "--add", "TWIN:BODY=NAME@x,y,z")
+        source, name = _parted(what, "=", "--add", "TWIN:BODY=NAME@x,y,z")
+        folder, body = _parted(source, ":", "--add", "TWIN:BODY=NAME@x,y,z")
+        edits.append(room.Add(Twin.load(Path(folder)), body, name, *_pose(place, text)))
+    if not edits:
+        raise ConfigError("compose changes nothing: give --remove, --move, --replace or --add.")
+    with tempfile.TemporaryDirectory() as scratch:
+        made = room.compose(Twin.load(config.twin), edits, Path(scratch), tolerance_m=config.tolerance_m)
+        made.save(config.out)
+    settings.save(settings.resolved(config, "compose"), config.out)
+    report.say(f"{config.out}: twin {made.hash[:16]}, {len(made.bodies)} bodies")
+    return 0
+
+
+def _parted(text: str, by: str, flag: str, form: str) -> tuple[str, str]:
+    left, found, right = text.rpartition(by)
+    if not found or not left or not right:
+        raise ConfigError(f"{flag} {text!r} is not of the form {form}.")
+    return left, right
+
+
+def _pose(text: str, whole: str) -> tuple[tuple[float, float, float], tuple[float, float, float, float]]:
+    from math import cos, isfinite, sin
+
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (3, 4) or not all(isfinite(number) for number in numbers):
+        raise ConfigError(f"{whole!r}: the place {text!r} is not x,y,z or x,y,z,yaw in metres and radians.")
+    x, y, z, yaw = (*numbers, 0.0)[:4]
+    return (x, y, z), (cos(yaw / 2), 0.0, 0.0, sin(yaw / 2))

@@ -108,7 +108,7 @@ def test_the_command_makes_a_twin_and_the_ledger_and_the_audit_know(
 ) -> None:
     split = split_folder(tmp_path)
     assert run("reconstruct", tmp_path / "split", "--scene", tmp_path / "scene.xml", "--out", tmp_path / "twin") == 0
-    assert "1 bodies, all declared" in capsys.readouterr().out
+    assert "1 bodies (1 declared)" in capsys.readouterr().out
     twin = Twin.load(tmp_path / "twin")
     (line,) = [line for line in split.ledger.lines() if line.kind == "fit"]
     assert (line.fields["name"], line.fields["artifact"]) == ("reconstruct", twin.hash)

@@ -115,9 +115,9 @@ def test_cameras_offsets_and_clocks_are_found(found, taken) -> None:
         true = truth.cameras[name].T_world_camera
         turn = Rotation.from_matrix(true[:3, :3].T @ sight.T_world_camera[:3, :3]).magnitude()
         assert np.linalg.norm(sight.T_world_camera[:3, 3] - true[:3, 3]) < 0.016
-        assert np.degrees(turn) < 0.6
+        assert np.degrees(turn) < 1.0  # from 2.3, with pixels of 0.4
         assert sight.clock_s == pytest.approx(LATE_S, abs=0.008)
-    assert np.degrees(np.abs(found.guess.offsets - OFFSETS)).max() < 0.6
+    assert np.degrees(np.abs(found.guess.offsets - OFFSETS)).max() < 1.0
 
 
 def test_uncertainties_are_of_the_size_of_the_errors(found) -> None:

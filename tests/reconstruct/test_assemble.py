@@ -1,0 +1,145 @@
+"""Robot, table, object and cameras become one Twin that compiles, renders and says where everything came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.reconstruct.test_robot_calibrate import ARM, JOINTS, TRUE
+from twinproof import cli
+from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.rig import Intrinsics, Mount
+from twinproof.nouns.source import Declared, Inferred
+from twinproof.nouns.splat_files import read_ply
+from twinproof.nouns.twin import Twin
+from twinproof.reconstruct.assemble import Physical, assembled
+from twinproof.reconstruct.build import Building, _by_hand
+from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, _quat
+from twinproof.reconstruct.collision import hull_of
+from twinproof.reconstruct.object_block import FoundObject
+from twinproof.reconstruct.robot_fit import Robot
+from twinproof.reconstruct.surface import bind
+from twinproof.sim.grid import Plane
+from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
+from twinproof.sim.render_camera import Named
+from twinproof.sim.scene import Scene
+from twinproof.sim.world import World
+
+
+class Part:
+    """What the assembly asks of a Calibration: which episodes, of which split."""
+
+    ids = ("e" * 32,)
+    split = "5" * 64
+
+
+def box(x: float, y: float, z: float) -> Mesh:
+    return hull_of(np.array([[a, b, c] for a in (-x, x) for b in (-y, y) for c in (-z, z)]))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("twin")
+    scene = Scene(ARM)
+    model = scene.nominal()
+    links = link_splats(model, robot_bodies(model), 0.03)
+    robot = Robot((links, links, links), LinkPoses(model, JOINTS, links.bodies), (0, 1, 2))
+    lens = Intrinsics(130, 130, 63.5, 47.5)
+    cameras = {}
+    for name, T in TRUE.items():
+        mount = Mount("world", tuple(T[:3, 3].tolist()), _quat(T), 0.002, 0.003)
+        cameras[name] = FoundCamera(128, 96, lens, mount, -0.03, 0.001, 0.0, 0.01, 0.004, 0.9)
+    colours = {str(g): (0.2, 0.4, 0.6) for g in np.unique(links.geom)}
+    offsets = dict.fromkeys(JOINTS, 0.02)
+    found = FoundRobot(cameras, offsets, dict.fromkeys(JOINTS, 0.001), {"upper": 0.9}, (), {"front": 6}, colours)
+    found.save(folder)
+    found = FoundRobot.load(folder)
+    mesh, place = box(0.03, 0.02, 0.04), np.eye(4)
+    place[:3, 3] = (0.3, 0.1, 0.04)
+    thing = FoundObject("mug", mesh, bind(mesh, 1, "mug").splats(), place, {"front/0": 0.9}, ("seen",), ("flat below",))
+    (folder / "thing").mkdir()
+    thing.save(folder / "thing")
+    (folder / "scene").mkdir()
+    twin = assembled(
+        scene, robot, found, [FoundObject.load(folder / "thing")], None, Plane(), Physical(600.0), Part(),
+        folder / "scene",
+    )  # fmt: skip
+    twin.save(folder / "saved")
+    return twin, folder, thing
+
+
+def test_the_twin_loads_again_and_names_every_source(made) -> None:
+    twin, folder, _ = made
+    again = Twin.load(folder / "saved")
+    assert again.hash == twin.hash
+    assert {body.name for body in again.bodies} == {"stand", "upper", "lower", "mug"}
+    assert isinstance(again.body("mug").source, Inferred)
+    assert isinstance(again.body("upper").source, Declared)
+    assert again.start["joint.yaw.offset"] == 0.02
+    assert again.body("mug").mass_kg == pytest.approx(600 * 8 * 0.03 * 0.02 * 0.04, rel=1e-3)
+    assert "flat below" in again.notes
+    gap = again.audits["visual_against_collision"]["mug"]
+    assert gap["volume_ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_its_cameras_stand_where_they_were_found(made) -> None:
+    _, folder, _ = made
+    world = World(Scene.read(folder / "saved" / "scene.xml").nominal())
+    for name, T in TRUE.items():
+        camera = Named(name, 128, 96).at(world.model, world.data)
+        assert np.allclose(camera.T_world_camera, T, atol=1e-6)
+        assert camera.lens.fy == pytest.approx(130, rel=1e-6)
+
+
+def test_splats_lie_on_their_bodies(made) -> None:
+    twin, folder, thing = made
+    splats = read_ply(folder / "saved" / "splats.ply")
+    first, count = twin.body("mug").splats
+    means = splats.means[first : first + count]
+    assert np.allclose(means.mean(axis=0), thing.T_world_object[:3, 3], atol=2e-3)
+    assert sum(body.splats[1] for body in twin.bodies if body.splats) == len(splats)
+
+
+def test_the_object_rests_on_the_table(made) -> None:
+    _, folder, _ = made
+    world = World(Scene.read(folder / "saved" / "scene.xml").nominal())
+    world.step(300)
+    assert world.data.body("mug").xpos[2] == pytest.approx(0.04, abs=0.002)
+
+
+def test_a_correction_by_hand_is_declared(made) -> None:
+    thing, said = _by_hand(made[2], Building(scale=1.1, place_m=(0.01, 0.0, 0.0)))
+    assert thing.mesh.volume_m3 == pytest.approx(1.1**3 * made[2].mesh.volume_m3)
+    assert thing.T_world_object[0, 3] == pytest.approx(0.31)
+    assert "by hand: declared" in said[0]
+    with pytest.raises(ConfigError, match="no correction of a size"):
+        Building(scale=0.0)
+
+
+def test_the_command_composes_twins(made, tmp_path, capsys) -> None:
+    _, folder, _ = made
+    twin = folder / "saved"
+
+    def run(*arguments: object) -> int:
+        with pytest.raises(SystemExit) as stop:
+            cli.main([str(argument) for argument in arguments])
+        return int(stop.value.code or 0)
+
+    assert run("compose", twin, "--add", f"{twin}:mug=other@0.3,-0.1,0.04,0.5", "--out", tmp_path / "two") == 0
+    assert {b.name for b in Twin.load(tmp_path / "two").bodies} >= {"mug", "other"}
+    assert run("compose", twin, "--add", f"{twin}:mug=other@0.31,0.1,0.04", "--out", tmp_path / "three") == 1
+    assert run("compose", twin, "--remove", "mug", "--out", tmp_path / "none") == 0
+    assert "mug" not in {b.name for b in Twin.load(tmp_path / "none").bodies}
+    assert run("compose", twin, "--move", "mug=0.35,0.1,0.04", "--out", tmp_path / "moved") == 0
+    assert run("compose", twin, "--replace", f"mug={twin}:mug", "--out", tmp_path / "same") == 0
+    capsys.readouterr()
+    for wrong, said in [
+        (("--move", "mug"), "is not of the form BODY=x,y,z"),
+        (("--move", "mug=1,2"), "is not x,y,z or x,y,z,yaw"),
+        ((), "compose changes nothing"),
+    ]:
+        assert run("compose", twin, *wrong, "--out", tmp_path / "wrong") == 1
+        assert said in capsys.readouterr().err
+    assert run("compose", twin, "--remove", "mug", "--out", tmp_path / "none") == 1
+    assert "Nothing is overwritten" in capsys.readouterr().err
