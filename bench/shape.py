@@ -48,10 +48,24 @@ def timed(make: Callable[[], Any]) -> tuple[Any, float, float]:
     return made, time.perf_counter() - wall, time.process_time() - cpu
 
 
+def volume_above_percent(found: Mesh, true: Mesh, height_m: float) -> float:
+    """The error of the volume above a height: without what lies on the table and nobody saw."""
+    import manifold3d
+
+    volumes = [
+        manifold3d.Manifold(manifold3d.Mesh(mesh.vertices.astype(np.float32), mesh.faces.astype(np.uint32)))
+        .trim_by_plane((0.0, 0.0, 1.0), height_m)
+        .volume()
+        for mesh in (found, true)
+    ]
+    return 100 * (volumes[0] / volumes[1] - 1)
+
+
 def scored(shape: Shape, true: Mesh, wall: float, cpu: float) -> dict[str, Any]:
     chamfer, p95 = chamfer_m(shape.mesh, true)
     return {
         "chamfer_mm": 1000 * chamfer, "p95_mm": 1000 * p95, "volume_percent": 100 * volume_error(shape.mesh, true),
+        "volume_above_6_mm_percent": volume_above_percent(shape.mesh, true, 0.006),
         "closed": shape.mesh.closed, "solid": shape.check.solid, "genus": shape.check.genus,
         "faces": len(shape.mesh.faces), "wall_s": wall, "cpu_s": cpu, "notes": shape.notes, "declared": shape.declared,
     }  # fmt: skip
@@ -99,7 +113,11 @@ def refine_section() -> dict[str, Any]:
     sights = sights_of(views, "thing")
     hull = shape_from_masks([each.silhouette for each in sights], ShapeRecipe(across=40, faces=2000)).mesh
     starts = {"ball 3 mm too small": simplified(ball(0.047), 2000)[0], "visual hull": hull}
-    ways = {"masks": [Sight(s.silhouette) for s in sights], "masks, colours, depth": sights}
+    ways = {
+        "masks": [Sight(s.silhouette) for s in sights],
+        "masks and colours": [Sight(s.silhouette, s.rgb) for s in sights],
+        "masks, colours and depth": sights,
+    }
     result: dict[str, Any] = {}
     for start_name, start in starts.items():
         before = {"chamfer_mm": 1000 * chamfer_m(start, true)[0], "volume_percent": 100 * volume_error(start, true)}

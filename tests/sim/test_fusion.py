@@ -40,7 +40,7 @@ def test_a_ball_comes_out_with_its_radius_to_a_quarter_of_a_pixel() -> None:
     assert abs(np.median(error)) < 0.1 * pixel_m
 
 
-def test_the_number_of_threads_and_batches_changes_nothing() -> None:
+def test_the_number_of_threads_changes_nothing() -> None:
     one, two = fuse(GRID, maps(10), 0.015, threads=1), fuse(GRID, iter(maps(10)), 0.015, threads=2)
     assert np.array_equal(one.distance_m, two.distance_m)
     assert np.array_equal(one.weight, two.weight)

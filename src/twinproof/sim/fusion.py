@@ -1,6 +1,6 @@
 """Depth pictures become one signed distance: a weighted mean of truncated distances on a dense grid.
 
-volume = fuse(grid, maps, truncation_m)       columns of voxels along z in threads, several pictures in one pass
+volume = fuse(grid, maps, truncation_m)       columns of voxels along z, in threads
 volume = fuse_plainly(grid, maps, …)          the same in numpy, to be read and to be compared with
 
 A pixel is a small plane, tilted as its neighbours say: a voxel's distance is that to the plane, in front positive, and
@@ -14,7 +14,7 @@ between pixels, else at the nearest one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,6 @@ from twinproof.sim.threads import threads_usable
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt8
 
-BATCH = 8  # pictures in one pass over the grid: voxels stay in the cache, depths nearly so
 NEAR_M = 0.01
 
 
@@ -77,20 +76,15 @@ def fuse(grid: Grid, maps: Iterable[DepthMap], truncation_m: float, *, threads: 
     colour = np.zeros((0, 0, 0, 4), np.float32)  # sums of red, green, blue, and of what they count
     threads = threads or threads_usable()
     slabs = blocks(grid.shape[0], max(1, grid.shape[0] // (8 * threads)))
-    for number, batch in enumerate(_batches(maps)):
-        if number == 0 and batch[0].rgb is not None:
+    # One picture after the other: several in one pass over the grid save memory traffic, and lose more in the cache.
+    for number, each in enumerate(maps):
+        if number == 0 and each.rgb is not None:
             colour = np.zeros((*grid.shape, 4), np.float32)
-        faced = np.stack(spread(lambda each: facing(each, truncation_m), batch, threads))
-        rgb = np.zeros((len(batch), 0, 0, 3), np.uint8)
-        if colour.size:
-            if any(each.rgb is None for each in batch):
-                raise MeshError(
-                    "depth maps: some have colours and some have none. Give all of them, or leave all away."
-                )
-            rgb = np.stack([each.rgb for each in batch if each.rgb is not None])
-        poses = np.stack([np.linalg.inv(each.camera.T_world_camera)[:3] for each in batch])
-        lenses = np.stack([_with_bounds(packed(each.camera.lens)) for each in batch])
-        fixed = (faced, rgb, poses, lenses)
+        if bool(colour.size) != (each.rgb is not None):
+            raise MeshError("depth maps: some have colours and some have none. Give all of them, or leave all away.")
+        rgb = np.zeros((0, 0, 3), np.uint8) if each.rgb is None else np.ascontiguousarray(each.rgb)
+        pose = np.ascontiguousarray(np.linalg.inv(each.camera.T_world_camera)[:3])
+        fixed = (facing(each, truncation_m), rgb, pose, _with_bounds(packed(each.camera.lens)))
         where = (grid.origin.copy(), grid.voxel_m, truncation_m)
         spread(lambda span: _add(distance, weight, colour, *where, *fixed, *span), slabs, threads)  # noqa: B023
     return Volume(grid, truncation_m, distance, weight, colour[..., :3] / np.maximum(colour[..., 3:], 1e-12))
@@ -167,28 +161,13 @@ def _check(grid: Grid, truncation_m: float) -> None:
         )
 
 
-def _batches(maps: Iterable[DepthMap]) -> Iterator[list[DepthMap]]:
-    """Up to BATCH pictures of one size at a time, in order."""
-    batch = list[DepthMap]()
-    for each in maps:
-        if batch and (len(batch) == BATCH or each.depth_m.shape != batch[0].depth_m.shape):
-            yield batch
-            batch = []
-        batch.append(each)
-    if batch:
-        yield batch
-
-
 @njit(**EXACT)
-def _add(distance, weight, colour, origin, voxel, cut, faced, rgb, poses, lenses, lo, hi):
-    """Adds a batch of pictures to the columns i in lo … hi."""
-    ny = distance.shape[1]
+def _add(distance, weight, colour, origin, voxel, cut, faced, rgb, pose, lens, lo, hi):
+    """Adds a picture to the columns i in lo … hi."""
     for i in range(lo, hi):
-        for j in range(ny):
+        for j in range(distance.shape[1]):
             x, y = origin[0] + voxel * i, origin[1] + voxel * j
-            for m in range(faced.shape[0]):
-                column(distance[i, j], weight[i, j], colour, i, j, x, y, origin[2], voxel, cut,
-                       faced[m], rgb[m], poses[m], lenses[m])  # fmt: skip
+            column(distance[i, j], weight[i, j], colour, i, j, x, y, origin[2], voxel, cut, faced, rgb, pose, lens)
 
 
 @njit(**EXACT)
