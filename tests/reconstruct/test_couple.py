@@ -126,7 +126,7 @@ def test_torques_of_touch_pull_the_friction_the_right_way() -> None:
     motion = Motion(pushing(), tag, ("geom.box.friction_slide",), 0.3, times)
     load = motion.loads(touch.time_s, touch.torque)
     off = [
-        np.abs(motion.roll(motion.nodes, np.array([np.log(mu / 0.4)]), np.zeros(1), False).load - load).sum()
+        np.abs(motion.roll(motion.nodes, np.array([np.log(mu / 0.4)]), np.zeros(1), 0.0).load - load).sum()
         for mu in (0.4, 0.6)
     ]
     assert off[1] < 0.5 * off[0]

@@ -24,7 +24,17 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.theta import Theta
 from twinproof.reconstruct.couple_look import Looks
 from twinproof.reconstruct.couple_motion import Motion, Moved
-from twinproof.reconstruct.couple_normal import Believed, Equations, Layout, Measured, Part, assemble, weak_sentences
+from twinproof.reconstruct.couple_normal import (
+    Believed,
+    Equations,
+    Layout,
+    Measured,
+    Part,
+    Shared,
+    assemble,
+    told_of_shared,
+    weak_sentences,
+)
 from twinproof.sim.handled import Handling, pose_of
 from twinproof.sim.track_fit import Pixels
 from twinproof.sim.track_pose import Track, nudged
@@ -38,6 +48,7 @@ if TYPE_CHECKING:
 
 
 PARTS: tuple[Part, ...] = ("all", "places")
+WIDTHS = (1.0, 4.0, 0.3)  # of the differences' steps, in turn, as each leads no farther
 TRIES = 6  # of one move: each part, then shorter
 SCAN = (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6)  # moves of a parameter on its scale, tried where torques tell of it
 LOOSE = (30.0, 6.0, 1.0)  # seams are first this many times wider
@@ -60,8 +71,8 @@ class Coupling:
     rest_sd_m: float = 0.0005  # of height and tilt, which are simulated
     rest_sd_rad: float = 0.005
     alike_s: float = 0.5  # pictures of one camera within this time err together
-    moves: int = 10
-    enough: float = 0.05  # a move that lowers the cost by less ends
+    moves: int = 16
+    enough: float = 0.1  # a move that lowers the cost by less ends
 
     def __post_init__(self) -> None:
         if not self.segment_s > 0 or self.moves < 1:
@@ -113,6 +124,7 @@ class Coupled:
     first_cost: Mapping[str, float]
     weak: tuple[str, ...]
     moves: int
+    told: Shared  # what this episode alone says of offsets and cameras
 
 
 def couple(
@@ -124,6 +136,7 @@ def couple(
     *,
     tracks: Sequence[Track] = (),
     touch: Touch | None = None,
+    shared: Shared | None = None,
     progress: Progress = quiet,
 ) -> Coupled:
     """Refines everything together, beginning at a track of the same object (the tracker's).
@@ -131,6 +144,7 @@ def couple(
     `parameters` are ids of the object's physics; they begin at the scene's values. `tracks` are further measurements of
     its pose (a tag, motion capture) that join the residual with their own covariances; without pictures (`seen` None)
     they are all that is fitted. `touch` are torques, in the order of the handling's joints.
+    `shared` is what other episodes told of offsets and cameras (couple_episodes).
     """
     how = how or Coupling()
     good = ~track.lost
@@ -150,7 +164,7 @@ def couple(
         )
     load = None if touch is None else motion.loads(touch.time_s, touch.torque)
     told = Measured(tracks, sum(map(len, seen.clips)) if seen else 0, load, None if touch is None else touch.sd)
-    state = _State(motion, looks, layout, how, told)
+    state = _State(motion, looks, layout, how, told, shared)
     begun = state.before(layout.zero(), motion.nodes, track)
     first = state.at(begun.values, begun.moved.nodes)
     here, moves = _descend(state.at, first, layout, motion, how.moves, how.enough, progress)
@@ -158,7 +172,7 @@ def couple(
 
 
 def _descend(
-    at: Callable[[np.ndarray, np.ndarray, bool], _Here],
+    at: Callable[[np.ndarray, np.ndarray, float], _Here],
     here: _Here,
     layout: Layout,
     motion: Motion,
@@ -166,21 +180,24 @@ def _descend(
     enough: float,
     progress: Progress = quiet,
 ) -> tuple[_Here, int]:
-    """Levenberg-Marquardt. Contact is not smooth: a move that fails is tried for a part of the unknowns, then shorter.
-    Slopes are taken after a move that lowers the cost."""
-    damping, move = 1e-3, 0
+    """Levenberg-Marquardt. Contact is not smooth: a move that fails is tried for places alone, then shorter, and then
+    with slopes over wider and narrower steps. Slopes are taken after a move that lowers the cost."""
+    damping, move, width = 1e-3, 0, 0
     for move in range(1, moves + 1):
         progress(move, f"joint refinement, cost {here.total:.1f}", moves)
         before = here.total
         for tried in range(TRIES):
             step = layout.held(layout.step(here.equations, damping, PARTS[tried % 2]))
             values, nodes = here.values + layout.shared(step), motion.stepped(here.moved, layout.nodes(step))
-            if at(values, nodes, False).total < here.total:
-                here, damping = at(values, nodes, True), max(damping / 5, 1e-7)
+            if at(values, nodes, 0.0).total < here.total:
+                here, damping = at(values, nodes, WIDTHS[width]), max(damping / 5, 1e-7)
                 break
             damping *= 10 if tried % 2 == 1 else 1
         if before - here.total < enough:
-            break
+            width += 1
+            if width == len(WIDTHS):
+                break
+            here, damping = at(here.values, here.moved.nodes, WIDTHS[width]), 1e-3
     return here, move
 
 
@@ -201,13 +218,18 @@ class _State:
     layout: Layout
     how: Coupling
     measured: Measured
+    shared: Shared | None
 
-    def at(self, values: np.ndarray, nodes: np.ndarray, slopes: bool = True) -> _Here:
+    def believed(self, values: np.ndarray) -> Believed:
+        """What is believed of the shared unknowns, seen from these values."""
+        return Believed(self._sd(), values, self.shared)
+
+    def at(self, values: np.ndarray, nodes: np.ndarray, wide: float = 1.0) -> _Here:
         """Rolls out, looks, and writes the normal equations."""
         parameters, offsets, cameras, scale = self.layout.split(values)
-        moved = self.motion.roll(nodes, parameters, offsets, slopes)
+        moved = self.motion.roll(nodes, parameters, offsets, wide)
         told = self.looks.pulls(moved, cameras, 1.0 + scale) if self.looks else None
-        equations = assemble(self.layout, moved, told, Believed(self._sd(), values), self.how, self.measured)
+        equations = assemble(self.layout, moved, told, self.believed(values), self.how, self.measured)
         return _Here(values, moved, equations, float(sum(equations.cost.values())))
 
     def before(self, values: np.ndarray, nodes: np.ndarray, track: Track) -> _Here:
@@ -216,11 +238,10 @@ class _State:
         here: _Here | None = None
         for loose in LOOSE:
 
-            def at(values: np.ndarray, nodes: np.ndarray, slopes: bool = True, loose: float = loose) -> _Here:
+            def at(values: np.ndarray, nodes: np.ndarray, wide: float = 1.0, loose: float = loose) -> _Here:
                 parameters, offsets, _, _ = self.layout.split(values)
-                moved = self.motion.roll(nodes, parameters, offsets, slopes)
-                known = Believed(self._sd(), values)
-                equations = assemble(self.layout, moved, None, known, self.how, followed, loose)
+                moved = self.motion.roll(nodes, parameters, offsets, wide)
+                equations = assemble(self.layout, moved, None, self.believed(values), self.how, followed, loose)
                 return _Here(values, moved, equations, float(sum(equations.cost.values())))
 
             if here is None and self.measured.load is not None:
@@ -234,7 +255,7 @@ class _State:
         """Parameters, one after the other, at the best of some values: slopes of a touch reach not far."""
         for p in range(self.layout.parameters):
             tried = [values + move * np.eye(len(values))[p] for move in SCAN]
-            values = min(tried, key=lambda each: at(each, nodes, False).total)
+            values = min(tried, key=lambda each: at(each, nodes, 0.0).total)
         return values
 
     def _sd(self) -> np.ndarray:
@@ -277,6 +298,7 @@ def _finished(state: _State, here: _Here, first: _Here, moves: int) -> Coupled:
         first.equations.cost,
         weak_sentences(layout, motion, here.moved, names, covariance, state.how),
         moves,
+        told_of_shared(layout, here.equations, state.believed(here.values)),
     )
 
 

@@ -100,15 +100,16 @@ class Motion:
         nodes: np.ndarray,
         parameters: Float[np.ndarray, "P"],
         offsets: Float[np.ndarray, "J"],
-        slopes: bool = True,
+        wide: float = 1.0,
     ) -> Moved:
         """All segments in order. A segment begins at its node's x, y and yaw; height, tilt and speed are those with
-        which the one before ended, unless it fell where the track did not."""
+        which the one before ended, unless it fell where the track did not. Slopes are differences over `wide` times the
+        usual steps; 0 is none."""
         shared = len(self.parameters) + len(offsets)
         rows = len(self.times_s)
         made = _Room(self.segments, rows, shared, len(offsets))
         base = Variant(self.theta(parameters), offsets)
-        variants = self._variants(parameters, offsets) if slopes else []
+        variants = self._variants(parameters, offsets, wide) if wide else []
         T, qvel = np.array(nodes[0]), np.zeros(6)
         for s in range(self.segments):
             if s:
@@ -124,7 +125,7 @@ class Motion:
             still = not piece.touched and bool(np.abs(np.r_[qvel, piece.end_qvel]).max() < STILL)
             if still:  # nothing moves it: it stays where it is put, whatever robot and parameters are
                 made.rests(s, mine)
-            for column, one in enumerate(np.eye(3) * (STEP_M, STEP_M, STEP_RAD) if slopes and not still else ()):
+            for column, one in enumerate(wide * np.eye(3) * (STEP_M, STEP_M, STEP_RAD) if wide and not still else ()):
                 ends = [
                     self.replay.roll(base, *span, qpos_of(_planar(T, sign * one)), qvel, wanted) for sign in (1, -1)
                 ]
@@ -140,17 +141,19 @@ class Motion:
         off = move_between(self.nodes[s], T)
         return bool(abs(off[2]) > FELL_M or np.linalg.norm(off[3:5]) > FELL_RAD)
 
-    def _variants(self, parameters: np.ndarray, offsets: np.ndarray) -> list[tuple[Variant, Variant, float]]:
+    def _variants(
+        self, parameters: np.ndarray, offsets: np.ndarray, wide: float
+    ) -> list[tuple[Variant, Variant, float]]:
         base = self.theta(parameters)
         made = []
         for p, info in enumerate(self._infos):
-            step = STEP_LOG * (1.0 if info.log else max(abs(self._nominal[p]), 1e-3))
+            step = wide * STEP_LOG * (1.0 if info.log else max(abs(self._nominal[p]), 1e-3))
             two = [
                 Variant(self.theta(parameters + sign * step * np.eye(len(parameters))[p]), offsets) for sign in (1, -1)
             ]
             made.append((two[0], two[1], 2 * step))
-        for one in np.eye(len(offsets)) * STEP_OFFSET:
-            made.append((Variant(base, offsets + one), Variant(base, offsets - one), 2 * STEP_OFFSET))
+        for one in np.eye(len(offsets)) * wide * STEP_OFFSET:
+            made.append((Variant(base, offsets + one), Variant(base, offsets - one), 2 * wide * STEP_OFFSET))
         return made
 
 

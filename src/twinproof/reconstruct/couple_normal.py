@@ -110,11 +110,32 @@ class Equations:
 
 
 @dataclass(frozen=True, eq=False)
+class Shared:
+    """What is known of joint offsets and cameras, in this order, as a Gaussian."""
+
+    precision: Float[np.ndarray, "Z Z"]
+    mean: Float[np.ndarray, "Z"]
+
+
+@dataclass(frozen=True, eq=False)
 class Believed:
-    """What is believed of the shared unknowns beforehand, and how far they are from that now."""
+    """What is believed of the shared unknowns beforehand, and how far they are from that now.
+
+    `shared` replaces what `sd` says of offsets and cameras: other episodes may have told of them.
+    """
 
     sd: np.ndarray
     values: np.ndarray
+    shared: Shared | None = None
+
+    def pull(self, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+        """The precision of all shared unknowns, and how far they are from what is believed."""
+        precision, off = np.diag(self.sd**-2), np.array(self.values)
+        if self.shared is not None:
+            block = slice(int(layout.cuts[0]), int(layout.cuts[2]))
+            precision[block, block] = self.shared.precision
+            off[block] -= self.shared.mean
+        return precision, off
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +163,43 @@ def assemble(
     tracked = _add_tracks(layout, moved, measured.tracks, measured.first_row, H, g)
     torques = _add_torques(layout, moved, measured, H, g)
     seams = _add_seams(layout, moved, how, loose, H, g)
-    first, sd, values = layout.first_shared, believed.sd, believed.values
-    H[first:, first:] += np.diag(sd**-2)
-    g[first:] -= values / sd**2
-    prior = np.square(values / sd) / 2
+    first = layout.first_shared
+    precision, off = believed.pull(layout)
+    H[first:, first:] += precision
+    g[first:] -= precision @ off
+    prior = off * (precision @ off) / 2
     a, b, c, _ = layout.cuts
     cost = {"pixels": pixels, "tracks": tracked, "torques": torques, "seams": seams}
     cost |= {"parameters": float(prior[:a].sum())}
     cost |= {"offsets": float(prior[a:b].sum()), "cameras": float(prior[b:c].sum()), "scale": float(prior[c:].sum())}
     return Equations(H, g, cost)
+
+
+def told_of_shared(layout: Layout, equations: Equations, believed: Believed) -> Shared:
+    """What one episode's data alone say of offsets and cameras: all else eliminated, what was believed taken off."""
+    first = layout.first_shared
+    precision, off = believed.pull(layout)
+    H, g = equations.hessian.copy(), equations.gradient.copy()
+    H[first:, first:] -= precision
+    g[first:] += precision @ off
+    block = np.zeros(layout.size, bool)
+    block[first + int(layout.cuts[0]) : first + int(layout.cuts[2])] = True
+    own = H[np.ix_(~block, ~block)] + 1e-9 * np.diag(np.diag(H)[~block]) + np.diag(_faint(layout, believed)[~block])
+    mixed = np.linalg.solve(own, np.column_stack([H[np.ix_(~block, block)], g[~block]]))
+    across = H[np.ix_(block, ~block)]
+    information = H[np.ix_(block, block)] - across @ mixed[:, :-1]
+    pulled = g[block] - across @ mixed[:, -1]
+    values, vectors = np.linalg.eigh((information + information.T) / 2)
+    values = np.maximum(values, 0.0)
+    here = believed.values[int(layout.cuts[0]) : int(layout.cuts[2])]
+    known = values > 1e-9 * max(float(values.max()), 1e-300)
+    inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
+    return Shared((vectors * values) @ vectors.T, here + inverse @ pulled)
+
+
+def _faint(layout: Layout, believed: Believed) -> np.ndarray:
+    """What is believed of an episode's own parameters and scale stays with it."""
+    return np.concatenate([np.zeros(layout.first_shared), believed.sd**-2])
 
 
 def _add_pixels(layout: Layout, moved: Moved, told: Told, how: Coupling, H: np.ndarray, g: np.ndarray) -> float:
