@@ -15,7 +15,7 @@ from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.twin import Twin
 from twinproof.reconstruct.assemble import Physical, assembled
 from twinproof.reconstruct.build import Building, _by_hand
-from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, _quat
+from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, quat_of
 from twinproof.reconstruct.collision import hull_of
 from twinproof.reconstruct.object_block import FoundObject
 from twinproof.reconstruct.robot_fit import Robot
@@ -48,7 +48,7 @@ def made(tmp_path_factory):
     lens = Intrinsics(130, 130, 63.5, 47.5)
     cameras = {}
     for name, T in TRUE.items():
-        mount = Mount("world", tuple(T[:3, 3].tolist()), _quat(T), 0.002, 0.003)
+        mount = Mount("world", tuple(T[:3, 3].tolist()), quat_of(T), 0.002, 0.003)
         cameras[name] = FoundCamera(128, 96, lens, mount, -0.03, 0.001, 0.0, 0.01, 0.004, 0.9)
     colours = {str(g): (0.2, 0.4, 0.6) for g in np.unique(links.geom)}
     offsets = dict.fromkeys(JOINTS, 0.02)
@@ -62,7 +62,7 @@ def made(tmp_path_factory):
     thing.save(folder / "thing")
     (folder / "scene").mkdir()
     twin = assembled(
-        scene, robot, found, [FoundObject.load(folder / "thing")], None, Plane(), Physical(600.0), Part(),
+        scene, robot, found, {}, [FoundObject.load(folder / "thing")], None, Plane(), Physical(600.0), Part(),
         folder / "scene",
     )  # fmt: skip
     twin.save(folder / "saved")

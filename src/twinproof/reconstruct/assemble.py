@@ -20,7 +20,7 @@ from twinproof.nouns.splats import Splats, joined
 from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Alignment, Body, CollisionPart, Twin, TwinCamera
-from twinproof.reconstruct.calibration_block import FoundRobot
+from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.collision import (
     Decomposing,
     MassProperties,
@@ -53,6 +53,7 @@ def assembled(
     robot_scene: Scene,
     robot: Robot,
     found: FoundRobot,
+    riding: Mapping[str, FoundCamera],
     objects: Sequence[FoundObject],
     background: Splats | None,
     table: Plane,
@@ -86,8 +87,8 @@ def assembled(
         assets.extend(more)
         world.append(body)
         gaps[thing.name] = collision_gap(thing.mesh, convex).as_json()
-    for name, camera in found.cameras.items():
-        world.append(_camera(name, camera))
+    for name, camera in {**found.cameras, **riding}.items():
+        _carrier(tree, world, camera).append(_camera(name, camera))
     ET.indent(tree)
     (folder / "scene.xml").write_text(ET.tostring(tree, encoding="unicode"), encoding="utf-8")
     runs = _write_splats(folder, robot, found, objects, background)
@@ -116,7 +117,7 @@ def assembled(
         engine=engine(),
         episodes=calibration.ids,
         parents={"split": calibration.split},
-        cameras={name: _twin_camera(camera, source) for name, camera in found.cameras.items()},
+        cameras={name: _twin_camera(camera, source) for name, camera in {**found.cameras, **riding}.items()},
         start=Theta({f"joint.{name}.offset": value for name, value in found.offsets.items()}),
         audits={**told, **(audits or {}), "calibration": _told(found)},
         notes=(*notes, *found.weak, *(note for thing in objects for note in (*thing.notes, *thing.declared))),
@@ -158,7 +159,13 @@ def _table(world: ET.Element, table: Plane, physical: Physical) -> None:
     )
 
 
-def _camera(name: str, camera: Any) -> ET.Element:
+def _carrier(tree: ET.Element, world: ET.Element, camera: FoundCamera) -> ET.Element:
+    """The element that a camera is mounted on."""
+    link = camera.mount.parent
+    return next((body for body in tree.iter("body") if body.get("name") == link), world)
+
+
+def _camera(name: str, camera: FoundCamera) -> ET.Element:
     """MuJoCo's cameras look along -z with y up."""
     w, x, y, z = camera.mount.quat_wxyz
     turned = (-x, w, z, -y)  # half a turn about x
@@ -241,5 +248,5 @@ def splat_mesh_gap_m(thing: FoundObject) -> float:
     return one_way(thing.splats.means.astype(float), thing.mesh).mean_m
 
 
-def _twin_camera(camera: Any, source: Source) -> TwinCamera:
+def _twin_camera(camera: FoundCamera, source: Source) -> TwinCamera:
     return TwinCamera(camera.width, camera.height, camera.intrinsics, camera.mount, source)

@@ -1,6 +1,7 @@
 """A Twin from a Calibration part: the blocks in order, each kept in a work folder so that a stopped run goes on.
 
 calibrate   the robot's pictures         -> cameras, clocks, joint offsets
+hands       the table's pictures         -> cameras that ride on a link
 object      masks, hull, refined surface -> mesh and surfels
 background  pictures without both        -> surfels
 assemble    robot + table + object       -> scene.xml, splats.ply, collision parts, audits -> Twin
@@ -26,15 +27,19 @@ from twinproof.nouns.strict import plain
 from twinproof.nouns.twin import Twin
 from twinproof.reconstruct.assemble import Physical, assembled
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
+from twinproof.reconstruct.hand_block import FoundHands, found_hands, hand_clip, offsets_of, riding_cameras
 from twinproof.reconstruct.object_block import FoundObject, clips_of, found_object
 from twinproof.reconstruct.prompts import Prompts
+from twinproof.reconstruct.robot_frames import joint_angles
 from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
 
 if TYPE_CHECKING:
     from twinproof.nouns.episode import Episode
+    from twinproof.nouns.rig import Rig
     from twinproof.reconstruct.robot_fit import Robot
 
+RIDING_FRAMES = 60  # pictures of a riding camera that show the object
 OBJECT = "object"  # its name in the scene where neither a prompt nor a label names it
 
 
@@ -74,16 +79,20 @@ def built(
     robot = robot_of(scene, rig)
     key = content_hash([calibration.hash, hash_file(robot_model), __version__, "calibrate"])
     cameras = store.once(key, lambda: found_robot(calibration, robot, progress)[0], FoundRobot)
-    episode = _episode(calibration, how.object)
+    riding = content_hash([key, plain(how.table), "hands"])
+    hands = store.once(riding, lambda: _hands(calibration, robot, cameras, how, progress), FoundHands)
+    episode = _episode(calibration, how.object, robot, cameras, tuple(hands.cameras))
     name = _name(how, episode)
-    asked = content_hash(
-        [key, episode.id, name, plain(how.table), plain(how.prompts) if how.prompts else None, "object"]
-    )
-    thing = store.once(asked, lambda: _object(episode, calibration, cameras, robot, how, name, progress), FoundObject)
+    asked = content_hash([riding, episode.id, name, plain(how.prompts) if how.prompts else None, "object"])
+
+    def make() -> FoundObject:
+        return _object(episode, calibration, cameras, hands, robot, how, name, progress)
+
+    thing = store.once(asked, make, FoundObject)
     declared = _by_hand(thing, how)
     return assembled(
-        scene, robot, cameras, [declared[0]], None, how.table, how.physical, calibration, folder,
-        notes=(f"the table is the plane {_words(how.table)}: declared", *declared[1]), ledger=ledger,
+        scene, robot, cameras, hands.cameras, [declared[0]], None, how.table, how.physical, calibration, folder,
+        notes=(f"the table is the plane {_words(how.table)}: declared", *hands.notes, *declared[1]), ledger=ledger,
     )  # fmt: skip
 
 
@@ -91,17 +100,35 @@ def _object(
     episode: Episode,
     calibration: Calibration,
     cameras: FoundRobot,
+    hands: FoundHands,
     robot: Robot,
     how: Building,
     name: str,
     progress: Progress,
 ) -> FoundObject:
-    clips = clips_of(episode.fresh(), calibration.recording.rig, cameras, robot, progress=progress)
+    fresh, rig = episode.fresh(), calibration.recording.rig
+    clips = clips_of(fresh, rig, cameras, robot, progress=progress)
+    for each, camera in hands.cameras.items():
+        if each in fresh.videos:
+            every = max(1, len(fresh.videos[each]) // RIDING_FRAMES)
+            clips[each] = hand_clip(fresh, rig, each, camera, robot, cameras, every)
     return found_object(clips, name, how.prompts, how.table, (f"from episode {episode.id[:8]}",), progress)
 
 
-def _episode(calibration: Calibration, label: str) -> Episode:
-    """The longest episode with the object of this label, or of all."""
+def _hands(
+    calibration: Calibration, robot: Robot, cameras: FoundRobot, how: Building, progress: Progress
+) -> FoundHands:
+    rig = calibration.recording.rig
+    if not riding_cameras(rig):
+        return FoundHands({})
+    pinned = {e.id: clips_of(e.fresh(), rig, cameras, robot, frames=1) for e in calibration.recording.episodes}
+    return found_hands(calibration, robot, cameras, how.table, pinned, progress)
+
+
+def _episode(
+    calibration: Calibration, label: str, robot: Robot, cameras: FoundRobot, riding: tuple[str, ...]
+) -> Episode:
+    """The episode with this object, or any, in which a riding camera goes farthest; without one, the longest."""
     episodes = calibration.recording.episodes
     known = sorted({e.labels["object"] for e in episodes if "object" in e.labels})
     fitting = [e for e in episodes if not label or e.labels.get("object") == label]
@@ -110,7 +137,21 @@ def _episode(calibration: Calibration, label: str) -> Episode:
             f"no calibration episode has the object {label!r}; there are {', '.join(known) or 'none'}. Name "
             "one of these with --object."
         )
-    return max(fitting, key=lambda e: (e.span_s[1] - e.span_s[0], e.id))
+    rig = calibration.recording.rig
+
+    def way_m(episode: Episode) -> float:
+        links = [robot.fine.splats.groups.index(_link(rig, name)) for name in riding if name in episode.videos]
+        rows = joint_angles(episode.fresh(), rig).value[::5] - offsets_of(rig, cameras)
+        places = np.stack([robot.poses.at(row)[links, :3, 3] for row in rows]) if links else np.zeros((2, 1, 3))
+        return float(np.linalg.norm(np.diff(places, axis=0), axis=2).sum())
+
+    return max(fitting, key=lambda e: (round(way_m(e), 3), e.span_s[1] - e.span_s[0], e.id))
+
+
+def _link(rig: Rig, camera: str) -> str:
+    mount = rig.cameras[camera].mount
+    assert mount is not None
+    return mount.parent
 
 
 def _name(how: Building, episode: Episode) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twinproof.sim.scene import Scene
 
 FORMAT = "twinproof/reconstruct-calibration/1"
-EDGE_PX, EDGES_M = 2.0, (0.004, 0.02)  # of the triangles that carry the links' surfels
+EDGE_PX, EDGES_M = 2.6, (0.004, 0.02)  # of the triangles that carry the links' surfels
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def robot_of(scene: Scene, rig: Rig) -> Robot:
 
 
 def _edge_m(rig: Rig) -> float:
-    """Triangles of about two pixels, as the still cameras see the robot."""
+    """Triangles of two to three pixels, as the still cameras see the robot."""
     sizes = []
     for name in still_cameras(rig):
         mount, lens = rig.cameras[name].mount, rig.cameras[name].intrinsics
@@ -133,8 +133,8 @@ def _told(
         intrinsics = Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion)
         off = {unknown: float(sd[f"{name}.{unknown}"]) for unknown in CAMERA}
         shift, turn = (float(np.linalg.norm([off[f"{kind}_{axis}"] for axis in "xyz"])) for kind in ("shift", "turn"))
-        place = _triple(sight.T_world_camera[:3, 3])
-        mount = Mount("world", place, _quat(sight.T_world_camera), shift, turn)
+        place = triple(sight.T_world_camera[:3, 3])
+        mount = Mount("world", place, quat_of(sight.T_world_camera), shift, turn)
         cameras[name] = FoundCamera(
             lens.width, lens.height, intrinsics, mount, sight.clock_s, off["clock"],
             sight.readout_s, off["readout"], off["log_focal"], by_camera[name],
@@ -151,15 +151,17 @@ def _told(
         dict(by_link),
         done.weak,
         counts,
-        {str(geom): _triple(np.clip(table[0], 0, 1)) for geom, table in first.tables.items()},
+        {str(geom): triple(np.clip(table[0], 0, 1)) for geom, table in first.tables.items()},
     )
 
 
-def _triple(values: np.ndarray) -> tuple[float, float, float]:
+def triple(values: np.ndarray) -> tuple[float, float, float]:
+    """Three plain numbers."""
     return float(values[0]), float(values[1]), float(values[2])
 
 
-def _quat(T: np.ndarray) -> tuple[float, float, float, float]:
+def quat_of(T: np.ndarray) -> tuple[float, float, float, float]:
+    """The rotation of a pose, w first."""
     from scipy.spatial.transform import Rotation
 
     x, y, z, w = (float(v) for v in Rotation.from_matrix(T[:3, :3]).as_quat())

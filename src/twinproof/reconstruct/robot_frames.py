@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LONGEST_PX = 320  # larger pictures are averaged down: more pixels cost time and tell little more
 FOR_PLATE = 18  # pictures of an episode that make its plate
 GUESSED, FADES_PX = 0.7, 8.0  # trust in the plate just behind the edge of what was never seen, and how it fades
+SPARSE = 3  # of so many pixels along each side one is looked at for brightness
 LIT = 0.02  # darker than this a pixel says nothing about brightness
 
 
@@ -149,17 +150,18 @@ def _far_apart(points: np.ndarray, count: int) -> tuple[int, ...]:
 
 def _even(rgb: np.ndarray, robot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pictures with their brightness evened out, and the plate: the middle value where the robot is not."""
-    even = rgb
-    plate = _middle(rgb, robot)
+    small, hidden = rgb[:, ::SPARSE, ::SPARSE], robot[:, ::SPARSE, ::SPARSE]
+    gains = np.ones((len(rgb), 3), np.float32)
     for _ in range(2):
-        gains = []
-        for picture, hidden in zip(even, robot, strict=True):
-            use = ~hidden & (plate > LIT).all(axis=2) & (picture > LIT).all(axis=2)
-            ratio = picture[use] / plate[use] if use.sum() > 50 else np.ones((1, 3))
-            gains.append(np.median(ratio, axis=0))
-        even = even / np.array(gains, np.float32)[:, None, None]
-        plate = _middle(even, robot)
-    return even, plate
+        even = small / gains[:, None, None]
+        plate = _middle(even, hidden)
+        lit = (plate > LIT).all(axis=2)
+        for k, picture in enumerate(even):
+            use = ~hidden[k] & lit & (picture > LIT).all(axis=2)
+            if use.sum() > 50:
+                gains[k] *= np.median(picture[use] / plate[use], axis=0)
+    evened = rgb / gains[:, None, None]
+    return evened, _middle(evened, robot)
 
 
 def _middle(rgb: np.ndarray, robot: np.ndarray) -> np.ndarray:

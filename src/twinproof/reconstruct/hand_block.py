@@ -1,0 +1,157 @@
+"""Cameras that ride on a link, as numbers that can be stored: calibrated on the table, after the robot is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinproof.nouns.clip import Clip
+from twinproof.nouns.episode import Episode
+from twinproof.nouns.errors import TwinError
+from twinproof.nouns.files import read_json, write_json
+from twinproof.nouns.parts import Calibration
+from twinproof.nouns.progress import Progress, quiet
+from twinproof.nouns.rig import Intrinsics, Mount, Rig
+from twinproof.nouns.strict import build, plain
+from twinproof.nouns.views import PosedView
+from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, quat_of, triple
+from twinproof.reconstruct.hand_camera import HandCamera, Prior, Start, hand_camera
+from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, clip_of, hand_frames, smooth
+from twinproof.reconstruct.robot_fit import Robot, shrunk_lens
+from twinproof.reconstruct.robot_frames import Angles, joint_angles
+from twinproof.sim.grid import Plane
+from twinproof.sim.render_camera import Lens
+
+FORMAT = "twinproof/reconstruct-hand-cameras/1"
+FRAMES = 120  # pictures that are laid on the table
+
+
+@dataclass(frozen=True)
+class FoundHands:
+    """The riding cameras by name, with their links as the mounts' parents; and what was left out, and why."""
+
+    cameras: Mapping[str, FoundCamera]
+    notes: tuple[str, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        """Writes hands.json."""
+        told: Any = plain(self)
+        write_json(folder / "hands.json", {"format": FORMAT, **told})
+
+    @classmethod
+    def load(cls, folder: Path) -> FoundHands:
+        """Reads it back."""
+        path = folder / "hands.json"
+        data = dict(read_json(path, FORMAT, TwinError))
+        data.pop("format")
+        return build(cls, data, str(path), TwinError)
+
+
+def riding_cameras(rig: Rig) -> tuple[str, ...]:
+    """Cameras of the rig that are mounted on a link and whose lens is known."""
+    return tuple(
+        name for name, c in rig.cameras.items() if c.mount is not None and c.mount.parent != "world" and c.intrinsics
+    )
+
+
+def hand_of(robot: Robot, link: str) -> Hand:
+    """The robot as a riding camera sees it."""
+    return Hand(robot.links(2), robot.poses, link)
+
+
+def offsets_of(rig: Rig, found: FoundRobot) -> np.ndarray:
+    """What the encoders show too much, in the rig's order."""
+    return np.array([found.offsets.get(name, 0.0) for name in rig.joint_names])
+
+
+def found_hands(
+    calibration: Calibration,
+    robot: Robot,
+    found: FoundRobot,
+    table: Plane,
+    pinned: Mapping[str, Mapping[str, Clip]],
+    progress: Progress = quiet,
+) -> FoundHands:
+    """Every riding camera, one after the other; one that cannot be calibrated is left out with the reason.
+
+    `pinned` holds, by episode, clips of the still cameras: they tie the table to the robot's frame.
+    """
+    rig, cameras, notes = calibration.recording.rig, dict[str, FoundCamera](), list[str]()
+    views = [
+        (
+            episode,
+            PosedView(f"{episode}/{name}", clip.rgb[0], clip.intrinsics, clip.T_world_camera[0], mask=_mask(clip)),
+        )
+        for episode, clips in pinned.items()
+        for name, clip in clips.items()
+    ]
+    for name in riding_cameras(rig):
+        camera = rig.cameras[name]
+        assert camera.mount is not None
+        try:
+            hand = hand_of(robot, camera.mount.parent)
+            frames = hand_frames(calibration, name, offsets_of(rig, found), hand, FRAMES)
+            start = _start(calibration, name, frames)
+            done = hand_camera(frames, hand, start[0], table, views, progress=progress)
+        except TwinError as problem:
+            notes.append(f"camera {name} is left out: {problem}")
+            continue
+        notes += done.notes
+        cameras[name] = _told(camera.mount.parent, done, start[1])
+    return FoundHands(cameras, tuple(notes))
+
+
+def _mask(clip: Clip) -> np.ndarray:
+    hidden = clip.robot[0] if clip.robot is not None else np.zeros(clip.rgb.shape[1:3], bool)
+    return np.where(hidden, -1, 0)
+
+
+def _start(calibration: Calibration, name: str, frames: list[HandFrames]) -> tuple[Start, int]:
+    camera = calibration.recording.rig.cameras[name]
+    lens, mount = camera.intrinsics, camera.mount
+    assert lens is not None
+    assert mount is not None
+    width = next(e.videos[name].width for e in calibration.recording.episodes if name in e.videos)
+    height = next(e.videos[name].height for e in calibration.recording.episodes if name in e.videos)
+    shrink = width // next(f.rgb.shape[2] for f in frames if len(f.time_s))
+    whole = Lens(width, height, lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion)
+    usual = Prior()
+    prior = Prior(
+        max(usual.turn_rad, mount.rotation_sd_rad),
+        max(usual.shift_m, mount.position_sd_m),
+        clock_s=max(usual.clock_s, camera.clock_offset_sd_s),
+    )
+    return Start(mount, shrunk_lens(whole, shrink), prior=prior), shrink
+
+
+def _told(link: str, done: HandCamera, shrink: int) -> FoundCamera:
+    sd = dict(zip(done.names, np.sqrt(np.diag(done.covariance)), strict=True))
+    lens = shrunk_lens(done.lens, 1 / shrink)
+    first = list(sd.values())
+    turn, shift = float(np.linalg.norm(first[:3])), float(np.linalg.norm(first[3:6]))
+    mount = Mount(link, triple(done.T_link_camera[:3, 3]), quat_of(done.T_link_camera), shift, turn)
+    return FoundCamera(
+        lens.width, lens.height, Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion), mount, done.clock_s,
+        float(first[7]), done.readout_s, float(first[8]), float(first[6]), 1.0,
+    )  # fmt: skip
+
+
+def hand_clip(
+    episode: Episode, rig: Rig, name: str, camera: FoundCamera, robot: Robot, found: FoundRobot, every: int = 1
+) -> Clip:
+    """What a calibrated riding camera saw in one episode, on the robot's clock."""
+    raw = joint_angles(episode, rig)
+    angles = smooth(Angles(raw.time_s, raw.value - offsets_of(rig, found)))
+    video = episode.videos[name]
+    picked = np.arange(0, len(video), every)
+    with video.reader() as reader:
+        rgb = np.stack([reader.frame(int(k)) for k in picked])
+    frames = HandFrames(name, episode.id, angles, video.time_s[picked] + rig.cameras[name].clock_offset_s, rgb)
+    k = camera.intrinsics
+    lens = Lens(camera.width, camera.height, k.fx, k.fy, k.cx, k.cy, k.distortion)
+    hand = hand_of(robot, camera.mount.parent)
+    return clip_of(frames, hand, camera.mount.T_parent_camera, lens, camera.clock_offset_s, camera.readout_s)
