@@ -103,13 +103,13 @@ def timed(
     return made, time.process_time() - start
 
 
-def lab(seeds: list[int], episodes: int, every: int, folder: Path, zeros_known: bool) -> Rows:
+def lab(seeds: list[int], episodes: int, every: int, folder: Path, zeros_known: bool, only: list[int]) -> Rows:
     """All takes of the seeds, with one click and with none, and GrabCut beside them."""
     rows: Rows = []
     folder.mkdir(parents=True, exist_ok=True)
     tolerance = 2 if zeros_known else 8
     for seed in seeds:
-        for take in lab_takes(seed, episodes, folder, zeros_known, every):
+        for take in lab_takes(seed, episodes, folder, zeros_known, every, only):
             fixed = tuple(name for name, clip in take.clips.items() if clip.still)
             prompts: dict[str, Prompts | None] = {"one click": read_clicks([click_for(take, fixed)]), "no prompt": None}
             for how, asked in prompts.items():
@@ -216,12 +216,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[3])
     parser.add_argument("--episodes", type=int, default=4)
     parser.add_argument("--every", type=int, default=2)
+    parser.add_argument("--only", type=int, nargs="*", default=[], help="numbers of the episodes; all by default")
     parser.add_argument("--zeros-unknown", action="store_true", help="the robot is drawn from raw encoder angles")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "masks")
     told = parser.parse_args()
     told.folder.mkdir(parents=True, exist_ok=True)
     if told.what == "lab":
-        rows = lab(told.seeds, told.episodes, told.every, told.folder, not told.zeros_unknown)
+        rows = lab(told.seeds, told.episodes, told.every, told.folder, not told.zeros_unknown, told.only)
     else:
         rows = pusht(told.every, told.folder)
     name = f"{told.what}_{'_'.join(map(str, told.seeds))}{'_raw' if told.zeros_unknown else ''}.json"

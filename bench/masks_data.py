@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,13 +62,20 @@ def recorded(seed: int, episodes: int, folder: Path) -> tuple[Recording, Path]:
     return Recording.load(out), truth
 
 
-def lab_takes(seed: int, episodes: int, folder: Path, zeros_known: bool = True, every: int = 1) -> Iterator[Take]:
-    """Every episode of a seed, each `every`-th picture. Without `zeros_known` the joints are as the encoders say."""
+def lab_takes(
+    seed: int, episodes: int, folder: Path, zeros_known: bool = True, every: int = 1, only: Sequence[int] = ()
+) -> Iterator[Take]:
+    """The episodes of a seed, or `only` some, each `every`-th picture.
+
+    Without `zeros_known` the joints are as the encoders say.
+    """
     recording, path = recorded(seed, episodes, folder)
     truth = json.loads(path.read_text(encoding="utf-8"))
     bench = bench_named("push")
     plant, effects = bench.plant(seed), chosen("all", bench)
     for plan, told in zip(takes(bench, episodes, seed), truth["episodes"], strict=True):
+        if only and plan.number not in only:
+            continue
         episode = next(e for e in recording.episodes if dict(e.labels) == told["labels"])
         played = play(bench, plant, plan, effects, seed)
         state = episode.signals["state"]

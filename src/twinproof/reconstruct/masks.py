@@ -201,6 +201,7 @@ def _tracked(
     plated = with_plates(footages, [tables], [])
     lead = max(seeds, key=lambda seed: int(seed.region.sum()))
     track = follow(plated, tables, lead, placed(plated, tables, lead, table), table)
+    tables = learn_from_seeds(footages, seeds, avoid, track)
     return _Object(name, seeds, avoid, track, tables, plated)
 
 

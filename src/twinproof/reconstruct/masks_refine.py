@@ -48,12 +48,15 @@ Cutouts = Mapping[str, Mapping[int, Cutout]]  # camera -> picture -> cutout; abs
 
 
 def learn_from_seeds(
-    footages: Mapping[str, Footage], seeds: list[Seed], avoid: list[np.ndarray]
+    footages: Mapping[str, Footage], seeds: list[Seed], avoid: list[np.ndarray], track: Track | None = None
 ) -> dict[str, np.ndarray]:
-    """Colour densities for every camera, the object's from its seeds; `avoid` are colours that are not the object's."""
+    """Colour densities for every camera, the object's from its seeds; `avoid` are colours that are not the object's.
+
+    With a track, all else is learnt from where the object is not: before a near camera it may fill the picture.
+    """
     shown = np.concatenate([footages[seed.camera].shown(seed.frame, _inner(seed.region)) for seed in seeds])
     own = density(shown, shaded=True, blur=1.3, even=0.015)
-    return {name: _tables(footage, own, avoid, None) for name, footage in footages.items()}
+    return {name: _tables(footage, own, avoid, {}, track) for name, footage in footages.items()}
 
 
 def _inner(region: np.ndarray) -> Bool[np.ndarray, "H W"]:
@@ -81,12 +84,12 @@ def learn_again(
         seen = np.concatenate(inner) if inner else np.zeros((0, 3), np.float32)
         share = 0.85 * len(seen) / (len(seen) + 500)  # what the user showed keeps its say
         own = share * density(seen, blur=0.8, even=0.005) + (1 - share) * tables[name][0]
-        learnt[name] = _tables(footage, own.astype(np.float32), avoid, cutouts[name])
+        learnt[name] = _tables(footage, own.astype(np.float32), avoid, cutouts[name], None)
     return learnt
 
 
 def _tables(
-    footage: Footage, own: np.ndarray, avoid: list[np.ndarray], cutouts: Mapping[int, Cutout] | None
+    footage: Footage, own: np.ndarray, avoid: list[np.ndarray], cutouts: Mapping[int, Cutout], track: Track | None
 ) -> np.ndarray:
     """Densities of the object, of all else in this camera's pictures, and of the robot."""
     from twinproof.sim.mask_kernels import STEP
@@ -97,14 +100,18 @@ def _tables(
     others, robots = [], []
     for frame in range(0, len(clip), EVERY):
         free = sparse.copy()
-        cutout = (cutouts or {}).get(frame)
+        cutout = cutouts.get(frame)
         if cutout is not None:
             free[cutout.rows, cutout.cols] &= ~cutout.region
+        if track is not None:
+            place = window(clip, frame, track.at(float(clip.time_s[frame])), track.radius_m)
+            if place is not None:
+                free[place] = False
         drawn = clip.robot[frame] if clip.robot is not None else np.zeros_like(free)
         others.append(footage.shown(frame, free & ~drawn))
         robots.append(footage.shown(frame, free & drawn))
     other = density(np.concatenate(others))
-    near = _around(footage, cutouts or {})
+    near = _around(footage, cutouts)
     if len(near) > 200:
         other = np.maximum(other, 0.5 * density(near))
     for colours in avoid:
