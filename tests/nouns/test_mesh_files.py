@@ -199,3 +199,26 @@ def test_a_texture_that_does_not_fit_is_refused() -> None:
         Baked(SOLID, np.zeros((3, 3, 2)), np.zeros((2, 2, 3), np.uint8))
     with pytest.raises(MeshError, match="needed is uint8"):
         Baked(SOLID, np.zeros((4, 3, 2)), np.zeros((2, 2, 3)))
+
+
+@pytest.mark.parametrize("ending", [".obj", ".ply", ".stl", ".glb"])
+def test_a_file_with_broken_bytes_is_read_or_refused_and_nothing_else(tmp_path, ending) -> None:
+    path = tmp_path / f"solid{ending}"
+    write_mesh(path, SOLID)
+    whole, rng, refused = path.read_bytes(), np.random.default_rng(0), 0
+    for _ in range(150):
+        data = bytearray(whole)
+        at = int(rng.integers(len(data)))
+        match int(rng.integers(3)):
+            case 0:
+                data[at] = int(rng.integers(256))
+            case 1:
+                del data[at : at + int(rng.integers(1, 9))]
+            case _:
+                data[at:at] = rng.bytes(3)
+        path.write_bytes(bytes(data))
+        try:
+            read_mesh(path)
+        except MeshError:
+            refused += 1
+    assert refused > 20
