@@ -156,7 +156,7 @@ def simplified(mesh: Mesh, faces: int) -> tuple[Mesh, tuple[str, ...]]:
         )
         fewer = Mesh(points, index)
         if not fewer.closed and checked(fewer).solid:
-            fewer = _parted(fewer)
+            fewer = pieces(_parted(fewer))[0]
         if good(fewer):
             return fewer, ()
     size, best = float(np.ptp(mesh.vertices, axis=0).max()), mesh
