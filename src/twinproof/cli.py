@@ -242,6 +242,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "lab scan": (cli_lab.LabScan, cli_lab.scan),
     "reconstruct": (cli_reconstruct.Reconstruct, cli_reconstruct.reconstruct),
     "compose": (cli_reconstruct.Compose, cli_reconstruct.compose),
+    "update": (cli_reconstruct.Update, cli_reconstruct.update),
     "identify": (cli_identify.Identify, cli_identify.identify),
     "excite": (cli_identify.Excite, cli_identify.excite),
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),

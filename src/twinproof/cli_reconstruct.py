@@ -45,6 +45,8 @@ class Reconstruct:
     """A prompts.toml that points at the objects (docs/masks.md)."""
     click: tuple[str, ...] = ()
     """camera,frame,x,y=name: the same as a click in prompts.toml."""
+    pictures: int = 40
+    """How many pictures of the robot are fitted, of each still camera: more are slower and surer."""
     table_m: float = 0.0
     """Height of the table above the robot's base; declared."""
     density_kgm3: float = 500.0
@@ -108,6 +110,7 @@ def _made(
         Plane(offset_m=config.table_m),
         Physical(config.density_kgm3),
         prompts,
+        config.pictures,
         config.scale,
         config.place,
     )
@@ -195,3 +198,52 @@ def _pose(text: str, whole: str) -> tuple[tuple[float, float, float], tuple[floa
         raise ConfigError(f"{whole!r}: the place {text!r} is not x,y,z or x,y,z,yaw in metres and radians.")
     x, y, z, yaw = (*numbers, 0.0)[:4]
     return (x, y, z), (cos(yaw / 2), 0.0, 0.0, sin(yaw / 2))
+
+
+@dataclass(frozen=True)
+class Update:
+    """Follow a twin's objects through a new recording: what moved is moved, what no longer fits is named.
+
+    examples:
+      twinproof update twin recording --out twin_today
+      twinproof update twin recording --episode 3f2a --out twin_today
+
+    The cameras must stand as they did. A new Twin comes out; the old one stays as it is.
+    """
+
+    twin: Positional[Path]
+    """The Twin that was reconstructed from pictures."""
+    recording: Positional[Path]
+    """A Recording folder of the same rig."""
+    out: Path
+    """The new Twin folder."""
+    episode: str | None = None
+    """The episode whose id starts so. Default: the last one."""
+
+
+def update(config: Update) -> int:
+    """`twinproof update`."""
+    import tempfile
+
+    from twinproof.ingest import report
+    from twinproof.nouns.progress import bar
+    from twinproof.nouns.recording import Recording
+    from twinproof.nouns.twin import Twin
+    from twinproof.reconstruct import update as room
+    from twinproof.reconstruct.twin_clips import clips_for
+
+    if config.out.exists():
+        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
+    twin, recording = Twin.load(config.twin), Recording.load(config.recording)
+    episode = recording.episode(config.episode) if config.episode else recording.episodes[-1]
+    with tempfile.TemporaryDirectory() as scratch, bar("update") as progress:
+        clips = clips_for(twin, episode.fresh(), recording.rig)
+        done = room.update(twin, tuple(clips.values()), Path(scratch), recording.hash, progress=progress)
+        done.twin.save(config.out)
+    settings.save(settings.resolved(config, "update"), config.out)
+    report.say(f"{config.out}: twin {done.twin.hash[:16]} from {twin.hash[:16]}, episode {episode.id[:8]}")
+    for name, move in done.moves.items():
+        report.say(f"  {name} moved by {1e3 * float((move[:3] ** 2).sum() ** 0.5):.1f} mm")
+    for flag in done.flags:
+        report.say(f"  {flag.sentence}")
+    return 0

@@ -51,6 +51,7 @@ class Building:
     table: Plane = field(default_factory=Plane)
     physical: Physical = field(default_factory=Physical)
     prompts: Prompts | None = None
+    pictures: int = 40  # of the robot, by each still camera
     scale: float = 1.0  # a hand-made correction of the object's size; declared
     place_m: tuple[float, float, float] = (0.0, 0.0, 0.0)  # … and of its place
 
@@ -77,8 +78,8 @@ def built(
             f"stated is {rig.model.hash[:16]}. Name the right file, or ingest again with the new one."
         )
     robot = robot_of(scene, rig)
-    key = content_hash([calibration.hash, hash_file(robot_model), __version__, "calibrate"])
-    cameras = store.once(key, lambda: found_robot(calibration, robot, progress)[0], FoundRobot)
+    key = content_hash([calibration.hash, hash_file(robot_model), __version__, how.pictures, "calibrate"])
+    cameras = store.once(key, lambda: found_robot(calibration, robot, how.pictures, progress)[0], FoundRobot)
     riding = content_hash([key, plain(how.table), "hands"])
     hands = store.once(riding, lambda: _hands(calibration, robot, cameras, how, progress), FoundHands)
     episode = _episode(calibration, how.object, robot, cameras, tuple(hands.cameras))

@@ -104,7 +104,9 @@ def _edge_m(rig: Rig) -> float:
     return float(np.clip(np.median(sizes), *EDGES_M)) if sizes else EDGES_M[1]
 
 
-def found_robot(calibration: Calibration, robot: Robot, progress: Progress = quiet) -> tuple[FoundRobot, Calibrated]:
+def found_robot(
+    calibration: Calibration, robot: Robot, pictures: int = 40, progress: Progress = quiet
+) -> tuple[FoundRobot, Calibrated]:
     """Calibrates all still cameras of the rig together with the joints; refuses what does not match."""
     rig = calibration.recording.rig
     cameras = still_cameras(rig)
@@ -113,7 +115,7 @@ def found_robot(calibration: Calibration, robot: Robot, progress: Progress = qui
             "no camera of the rig stands still with a known lens: nothing shows the robot from outside. State "
             "[cameras.NAME.intrinsics] and [cameras.NAME.mount] with parent = 'world' in rig.toml, as well as you know."
         )
-    frames = robot_frames(calibration, cameras, progress=progress)
+    frames = robot_frames(calibration, cameras, pictures, progress)
     seen = tuple(dict.fromkeys(f.camera for f in frames))
     start = start_of(rig, seen, {f.camera: f.size for f in frames}, {f.camera: f.shrink for f in frames})
     done = calibrate(robot, rig.joint_names, start, frames, progress=progress)

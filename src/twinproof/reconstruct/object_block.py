@@ -19,9 +19,9 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Rig
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats
-from twinproof.nouns.views import Views
+from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct.calibration_block import FoundRobot
-from twinproof.reconstruct.masks import segment
+from twinproof.reconstruct.masks import Masks, segment
 from twinproof.reconstruct.prompts import Prompts
 from twinproof.reconstruct.robot_fit import Robot
 from twinproof.reconstruct.robot_frames import joint_angles
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 FORMAT = "twinproof/reconstruct-object/1"
+SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
+EVERY_S = 0.15  # between two views of a camera that moves
 FRAMES = 60  # pictures of a camera in an episode that are looked at
 
 
@@ -128,8 +130,28 @@ def found_object(
             "Point at it: --click camera,frame,x,y=name."
         )
     which = name if name in masks.names else masks.names[0]
-    views = masks.views(clips)
+    views = _at_rest(masks, which, clips)
     return shaped(views, which, name or which, table, (*masks.notes, *more), progress)
+
+
+def _at_rest(masks: Masks, name: str, clips: Mapping[str, Clip]) -> Views:
+    """Views of the longest rest and of others in the same place: a vote that flickers does not cut a rest in two."""
+    spans = masks.still_spans()
+    if not spans:
+        return masks.views(clips)  # says so
+    track = masks.tracks[name]
+    first = np.asarray(track.at(sum(spans[0]) / 2))
+    same = [s for s in spans if np.linalg.norm(np.asarray(track.at(sum(s) / 2)) - first) < SAME_PLACE_M]
+    parts = [masks.views(clips, span, EVERY_S) for span in same]
+    once = {view.name: view for part in parts for view in part.views}
+    still = {name for name, clip in clips.items() if clip.still}
+    kept, seen = list[PosedView](), set[str]()
+    for view in once.values():  # of a camera that stands still one picture is enough
+        camera = view.name.split("/")[0]
+        if camera not in still or camera not in seen:
+            kept.append(view)
+            seen.add(camera)
+    return Views(tuple(kept), groups=parts[0].groups, notes=tuple(note for part in parts for note in part.notes))
 
 
 def shaped(
