@@ -2,6 +2,7 @@
 
 python -m bench.couple SEED EPISODE... > rows        scored seeds are never those the code was built on
 python -m bench.couple table rows...                  the page
+python -m bench.couple together SEED EPISODE...       E: these episodes at once, sharing cameras and joint offsets
 
 A tracker       every frame by itself: pixels of three cameras, table tie, the cameras' stated errors
 B smoothed      A under a Gaussian window of 0.04 s, weighed by its covariances
@@ -15,6 +16,7 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ from scipy.spatial import cKDTree
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.splats import Splats
 from twinproof.reconstruct.couple import Coupling, Seen, couple
+from twinproof.reconstruct.couple_episodes import Task, couple_all
 from twinproof.sim.handled import Handling, resting_height
 from twinproof.sim.scene import Scene
 from twinproof.sim.track import Following, Rest, Tracker
@@ -106,8 +109,24 @@ def placed_mm(found: Track, film: Filmed) -> float:
     return 1e3 * float(np.mean(off))
 
 
-def run(seed: int, number: int, keep: Path | None = None) -> dict:
-    """One episode: errors of all contenders, and what each cost. `keep` is a folder for the tracks."""
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """An episode that the tracker has followed."""
+
+    film: Filmed
+    handling: Handling
+    splats: Splats
+    found: Track
+    cpu_s: float
+
+    @property
+    def seen(self) -> Seen:
+        """What joint refinement gets of it."""
+        return Seen(self.film.clips, self.film.plates, self.splats, PIXELS)
+
+
+def tracked(seed: int, number: int) -> Tracked:
+    """Films an episode and follows its object from a start that is some millimetres and degrees off."""
     film = filmed(seed, number)
     root = Path(tempfile.mkdtemp())
     for name, data in film.assets.items():
@@ -116,10 +135,27 @@ def run(seed: int, number: int, keep: Path | None = None) -> dict:
     rng = stream(seed, "bench", "couple", "start", f"{number}")
     start = nudged(film.truth.T_world_object[0], np.r_[rng.normal(0, 0.004, 2), 0, 0, 0, rng.normal(0, 0.08)])
     handling = Handling(scene, "object", film.joints, film.joint_time_s, film.joint)
-    row: dict = {"episode": film.name, "seed": seed, "number": number}
     begun = time.process_time()
     splats, found = separate(film, scene, start)
-    spent = {"A tracker": time.process_time() - begun}
+    return Tracked(film, handling, splats, found, time.process_time() - begun)
+
+
+def together(seed: int, numbers: list[int]) -> None:
+    """E: several episodes of one recording at once; they share cameras and joint offsets. Prints a line for each."""
+    ready = [tracked(seed, number) for number in numbers]
+    how = Coupling(offset_sd_rad=OFFSET_SD_RAD, **CAMERA)
+    tasks = [Task(each.handling, each.seen, each.found, PARAMETERS) for each in ready]
+    for each, joint in zip(ready, couple_all(tasks, how), strict=True):
+        pair = [np.sqrt(np.mean(np.square(errors(t, each.film)), axis=1)) for t in (each.found, joint.track)]
+        print(each.film.name, "A mm, deg:", pair[0], "E:", pair[1], flush=True)
+
+
+def run(seed: int, number: int, keep: Path | None = None) -> dict:
+    """One episode: errors of all contenders, and what each cost. `keep` is a folder for the tracks."""
+    ready = tracked(seed, number)
+    film, handling, found = ready.film, ready.handling, ready.found
+    row: dict = {"episode": film.name, "seed": seed, "number": number}
+    spent = {"A tracker": ready.cpu_s}
     tracks = {"A tracker": found, "B smoothed": smoothed(found)}
     begun = time.process_time()
     fixed = Coupling(offset_sd_rad=1e-7, moves=3)
@@ -127,7 +163,7 @@ def run(seed: int, number: int, keep: Path | None = None) -> dict:
     spent["C rollout"] = time.process_time() - begun
     begun = time.process_time()
     how = Coupling(offset_sd_rad=OFFSET_SD_RAD, **CAMERA)
-    joint = couple(handling, Seen(film.clips, film.plates, splats, PIXELS), found, PARAMETERS, how)
+    joint = couple(handling, ready.seen, found, PARAMETERS, how)
     spent["D joint"] = time.process_time() - begun
     tracks["D joint"] = joint.track
     for name, each in tracks.items():
@@ -175,6 +211,8 @@ def table(rows: list[dict]) -> str:
 if __name__ == "__main__":
     if sys.argv[1] == "table":
         print(table([json.loads(line) for name in sys.argv[2:] for line in Path(name).read_text().splitlines()]))
+    elif sys.argv[1] == "together":
+        together(int(sys.argv[2]), [int(number) for number in sys.argv[3:]])
     else:
         for episode in sys.argv[2:]:
             print(json.dumps(run(int(sys.argv[1]), int(episode))), flush=True)
