@@ -12,8 +12,8 @@ BENCHES := ingest render worlds  # worlds_gpu and render_gpu need CUDA: python -
 
 .PHONY: demo test check slow bench constraints clean
 
-# The lab plays two real robots: an arm with cameras as far as the split and how its bench looks, a pendulum on to what
-# explains it.
+# The lab plays two real robots: an arm with cameras as far as a twin of it and of a can that one click points at, a
+# pendulum on to what explains it.
 demo: $(STAMP)
 	rm -rf demo
 	$(BIN)/twinproof lab record push --episodes 12 --seed 0 --out demo/lab --truth demo/truth.json
@@ -23,6 +23,9 @@ demo: $(STAMP)
 	$(BIN)/twinproof audit demo/split
 	$(BIN)/twinproof lab scan push --out demo/scan
 	$(BIN)/twinproof splat fit demo/scan --iterations 600 --out demo/looks
+	$(BIN)/twinproof reconstruct demo/split --robot demo/lab/robot.xml --object can_08 --click front,0,75,65=can_08 \
+	  --pictures 20 --background-steps 400 --out demo/twin
+	$(BIN)/twinproof audit demo/split demo/twin
 	$(BIN)/twinproof lab record pendulum --episodes 8 --seed 0 --to mcap --out demo/pendulum/lab --truth demo/pendulum/truth.json
 	$(BIN)/twinproof ingest demo/pendulum/lab/dataset --rig demo/pendulum/lab/rig.toml --out demo/pendulum/recording
 	$(BIN)/twinproof split demo/pendulum/recording --group-by none --out demo/pendulum/split

@@ -22,9 +22,9 @@ from twinproof.nouns.clip import Clip
 from twinproof.nouns.errors import TwinproofError
 from twinproof.nouns.randomness import stream
 from twinproof.reconstruct.masks import Masks, segment
-from twinproof.reconstruct.masks_space import Plane
 from twinproof.reconstruct.overlay import sheet
 from twinproof.reconstruct.prompts import Prompts, read_clicks
+from twinproof.sim.grid import Plane
 
 SEEN = 60  # pixels of an object that must be seen for a picture to count
 Rows = list[dict[str, object]]

@@ -47,6 +47,8 @@ class Reconstruct:
     """camera,frame,x,y=name: the same as a click in prompts.toml."""
     pictures: int = 40
     """How many pictures of the robot are fitted, of each still camera: more are slower and surer."""
+    background_steps: int = 800
+    """Steps of the background's fit, where a riding camera shows it from many sides; 0: none."""
     table_m: float = 0.0
     """Height of the table above the robot's base; declared."""
     density_kgm3: float = 500.0
@@ -111,6 +113,7 @@ def _made(
         Physical(config.density_kgm3),
         prompts,
         config.pictures,
+        config.background_steps,
         config.scale,
         config.place,
     )

@@ -10,8 +10,8 @@ import numpy as np
 from twinproof.nouns.clip import Clip
 from twinproof.nouns.rig import Intrinsics
 from twinproof.reconstruct.masks import Masks, segment
-from twinproof.reconstruct.masks_space import Plane
 from twinproof.reconstruct.prompts import read_clicks
+from twinproof.sim.grid import Plane
 from twinproof.sim.render_camera import Lens, pixel_rays
 
 SIZE = (96, 72)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.reconstruct.test_robot_calibrate import ARM, JOINTS, TRUE
 from twinproof import cli
-from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.episode import Episode
+from twinproof.nouns.errors import ConfigError, TwinError
 from twinproof.nouns.mesh import Mesh
-from twinproof.nouns.rig import Intrinsics, Mount
+from twinproof.nouns.recording import Recording
+from twinproof.nouns.rig import Camera, Intrinsics, Joint, Mount, Rig, SignalRule
+from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.source import Declared, Inferred
 from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.twin import Twin
+from twinproof.nouns.video_write import write_pictures
 from twinproof.reconstruct.assemble import Physical, assembled
 from twinproof.reconstruct.build import Building, _by_hand
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, quat_of
@@ -20,9 +26,11 @@ from twinproof.reconstruct.collision import hull_of
 from twinproof.reconstruct.object_block import FoundObject
 from twinproof.reconstruct.robot_fit import Robot
 from twinproof.reconstruct.surface import bind
+from twinproof.reconstruct.twin_clips import clips_for
 from twinproof.sim.grid import Plane
 from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
 from twinproof.sim.render_camera import Named
+from twinproof.sim.render_rays import Rays
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
 
@@ -143,3 +151,59 @@ def test_the_command_composes_twins(made, tmp_path, capsys) -> None:
         assert said in capsys.readouterr().err
     assert run("compose", twin, "--remove", "mug", "--out", tmp_path / "none") == 1
     assert "Nothing is overwritten" in capsys.readouterr().err
+
+
+def seen_again(folder, names=("front", "side")) -> Recording:
+    """A recording of the same robot: the twin's own cameras draw what is there, an object beside where it stood."""
+    twin = Twin.load(folder / "saved")
+    world = World(Scene.of(twin).nominal())
+    index = world.model.joint("mug_free").qposadr[0]
+    world.qpos[index : index + 2] = (0.32, 0.08)
+    world.forward()
+    times = np.linspace(0, 0.8, 5)
+    videos, lens = {}, Intrinsics(130, 130, 63.5, 47.5)
+    for name in names:
+        rgb = Rays(threads=1).render(world.model, world.data, Named(name, 128, 96), ["rgb"]).rgb
+        videos[name] = write_pictures(((t, rgb) for t in times), name, folder / f"again_{name}.mp4")
+    columns = tuple(Column(joint, "rad") for joint in JOINTS)
+    state = Signal("state", "joint_position", columns, times, np.full((5, 3), 0.02))
+    rig = Rig(
+        "arm",
+        tuple(Joint(joint) for joint in JOINTS),
+        cameras={name: Camera(name, lens, mount=Mount()) for name in names},
+        signals={"state": SignalRule("state", "joint_position", "rad")},
+    )
+    return Recording(rig, (Episode.of({"state": state}, videos, source="made"),), {"kind": "made"})
+
+
+def test_a_new_recording_is_seen_through_the_twins_cameras(made, tmp_path) -> None:
+    _, folder, _ = made
+    recording = seen_again(folder)
+    clips = clips_for(Twin.load(folder / "saved"), recording.episodes[0], recording.rig)
+    assert set(clips) == {"front", "side"}
+    for name, clip in clips.items():
+        assert np.allclose(clip.T_world_camera[0], TRUE[name], atol=1e-9)
+        assert clip.robot[0].mean() > 0.02
+        assert clip.time_s[0] == pytest.approx(-0.03)
+
+
+def test_the_command_updates_a_twin_and_the_old_one_stays(made, tmp_path, capsys) -> None:
+    twin, folder, _ = made
+    seen_again(folder).save(tmp_path / "again")
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["update", str(folder / "saved"), str(tmp_path / "again"), "--out", str(tmp_path / "new")])
+    assert not stop.value.code
+    assert "mug" in capsys.readouterr().out
+    new = Twin.load(tmp_path / "new")
+    assert new.parents["twin"] == twin.hash
+    assert Twin.load(folder / "saved").hash == twin.hash
+
+
+def test_a_twin_without_calibrated_cameras_cannot_be_updated(made, tmp_path) -> None:
+    _, folder, _ = made
+    recording = seen_again(folder)
+    twin = Twin.load(folder / "saved")
+    with pytest.raises(TwinError, match="was not made from pictures"):
+        clips_for(replace(twin, audits={}), recording.episodes[0], recording.rig)
+    with pytest.raises(TwinError, match="none of the twin's cameras"):
+        clips_for(twin, recording.episodes[0], replace(recording.rig, cameras={}))

@@ -22,9 +22,9 @@ from tests.reconstruct.mask_scenes import (
 from twinproof.nouns.errors import ConfigError
 from twinproof.reconstruct.masks import BACKGROUND, UNKNOWN, segment
 from twinproof.reconstruct.masks_checks import moves
-from twinproof.reconstruct.masks_space import Plane
 from twinproof.reconstruct.prompts import Box, Prompt, Prompts, read_clicks
 from twinproof.reconstruct.segmenters import Ask, Segmenter
+from twinproof.sim.grid import Plane
 
 TABLE = Plane()
 

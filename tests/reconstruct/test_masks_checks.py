@@ -24,9 +24,9 @@ from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.reconstruct.masks import BACKGROUND, UNKNOWN, segment
 from twinproof.reconstruct.masks_checks import edge_widths
 from twinproof.reconstruct.masks_files import read_masks, write_masks
-from twinproof.reconstruct.masks_space import Plane
 from twinproof.reconstruct.overlay import COLOURS, outline, overlay, sheet
 from twinproof.reconstruct.prompts import Box, Prompt, Prompts, read_clicks
+from twinproof.sim.grid import Plane
 
 TABLE = Plane()
 
@@ -134,8 +134,6 @@ def test_what_cannot_be_segmented_or_asked_for_is_refused() -> None:
         segment({"uno": clips["one"]})
     with pytest.raises(ConfigError, match="there is no 'mug' in 'one'. Objects: box; cameras: one, two, three"):
         clicked().of("mug", "one")
-    with pytest.raises(ConfigError, match="Give a unit vector and a finite offset"):
-        Plane((0.0, 0.0, 2.0))
 
 
 def test_objects_that_never_rest_give_no_views() -> None:

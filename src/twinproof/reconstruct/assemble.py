@@ -34,6 +34,7 @@ from twinproof.reconstruct.object_block import FoundObject
 from twinproof.reconstruct.robot_fit import Robot
 from twinproof.sim.references import files_of
 from twinproof.sim.scene import Scene, engine
+from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
     from twinproof.sim.grid import Plane
@@ -110,6 +111,7 @@ def assembled(
     told: dict[str, Json] = {"visual_against_collision": dict(gaps), "robot_links_agree": dict(found.links)}
     told["silhouette_iou"] = {thing.name: dict(thing.silhouette_iou) for thing in objects}
     told["pictures_used"] = dict(found.frames)
+    told["held_out_views"] = {thing.name: dict(thing.held_out) for thing in objects}
     return Twin(
         root=folder,
         bodies=tuple(bodies),
@@ -218,18 +220,6 @@ def _write_splats(
         first += len(splats)
     write_ply(folder / "splats.ply", joined([splats for splats, _ in pieces]))
     return runs
-
-
-def placed(splats: Splats, T: np.ndarray) -> Splats:
-    """Splats whose frame is put into the world; of colours only the part that no direction changes is kept."""
-    from scipy.spatial.transform import Rotation
-
-    turn = Rotation.from_matrix(T[:3, :3]) * Rotation.from_quat(splats.quats_wxyz[:, [1, 2, 3, 0]])
-    means = splats.means @ T[:3, :3].T + T[:3, 3]
-    return Splats(
-        means, turn.as_quat()[:, [3, 0, 1, 2]], splats.log_scales, splats.logit_opacities, splats.sh[:, :1],
-        splats.group, splats.groups, splats.flat,
-    )  # fmt: skip
 
 
 def _alignment(found: FoundRobot, objects: Sequence[FoundObject], source: Source) -> Alignment:

@@ -27,7 +27,7 @@ from twinproof.nouns.strict import plain
 from twinproof.nouns.twin import Twin
 from twinproof.reconstruct.assemble import Physical, assembled
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
-from twinproof.reconstruct.hand_block import FoundHands, found_hands, hand_clip, offsets_of, riding_cameras
+from twinproof.reconstruct.hand_block import FoundHands, found_hands, hand_clip, offsets_of
 from twinproof.reconstruct.object_block import FoundObject, clips_of, found_object
 from twinproof.reconstruct.prompts import Prompts
 from twinproof.reconstruct.robot_frames import joint_angles
@@ -52,6 +52,7 @@ class Building:
     physical: Physical = field(default_factory=Physical)
     prompts: Prompts | None = None
     pictures: int = 40  # of the robot, by each still camera
+    background: int = 800  # steps of the background's fit; 0: none
     scale: float = 1.0  # a hand-made correction of the object's size; declared
     place_m: tuple[float, float, float] = (0.0, 0.0, 0.0)  # … and of its place
 
@@ -81,10 +82,12 @@ def built(
     key = content_hash([calibration.hash, hash_file(robot_model), __version__, how.pictures, "calibrate"])
     cameras = store.once(key, lambda: found_robot(calibration, robot, how.pictures, progress)[0], FoundRobot)
     riding = content_hash([key, plain(how.table), "hands"])
-    hands = store.once(riding, lambda: _hands(calibration, robot, cameras, how, progress), FoundHands)
+    hands = store.once(riding, lambda: found_hands(calibration, robot, cameras, how.table, progress), FoundHands)
     episode = _episode(calibration, how.object, robot, cameras, tuple(hands.cameras))
     name = _name(how, episode)
-    asked = content_hash([riding, episode.id, name, plain(how.prompts) if how.prompts else None, "object"])
+    asked = content_hash(
+        [riding, episode.id, name, plain(how.prompts) if how.prompts else None, how.background, "object"]
+    )
 
     def make() -> FoundObject:
         return _object(episode, calibration, cameras, hands, robot, how, name, progress)
@@ -92,7 +95,8 @@ def built(
     thing = store.once(asked, make, FoundObject)
     declared = _by_hand(thing, how)
     return assembled(
-        scene, robot, cameras, hands.cameras, [declared[0]], None, how.table, how.physical, calibration, folder,
+        scene, robot, cameras, hands.cameras, [declared[0]], thing.background, how.table, how.physical,
+        calibration, folder,
         notes=(f"the table is the plane {_words(how.table)}: declared", *hands.notes, *declared[1]), ledger=ledger,
     )  # fmt: skip
 
@@ -113,17 +117,9 @@ def _object(
         if each in fresh.videos:
             every = max(1, len(fresh.videos[each]) // RIDING_FRAMES)
             clips[each] = hand_clip(fresh, rig, each, camera, robot, cameras, every)
-    return found_object(clips, name, how.prompts, how.table, (f"from episode {episode.id[:8]}",), progress)
-
-
-def _hands(
-    calibration: Calibration, robot: Robot, cameras: FoundRobot, how: Building, progress: Progress
-) -> FoundHands:
-    rig = calibration.recording.rig
-    if not riding_cameras(rig):
-        return FoundHands({})
-    pinned = {e.id: clips_of(e.fresh(), rig, cameras, robot, frames=1) for e in calibration.recording.episodes}
-    return found_hands(calibration, robot, cameras, how.table, pinned, progress)
+    return found_object(
+        clips, name, how.prompts, how.table, (f"from episode {episode.id[:8]}",), how.background, progress
+    )
 
 
 def _episode(

@@ -17,7 +17,6 @@ from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Intrinsics, Mount, Rig
 from twinproof.nouns.strict import build, plain
-from twinproof.nouns.views import PosedView
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, quat_of, triple
 from twinproof.reconstruct.hand_camera import HandCamera, Prior, Start, hand_camera
 from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, clip_of, hand_frames, smooth
@@ -69,26 +68,14 @@ def offsets_of(rig: Rig, found: FoundRobot) -> np.ndarray:
 
 
 def found_hands(
-    calibration: Calibration,
-    robot: Robot,
-    found: FoundRobot,
-    table: Plane,
-    pinned: Mapping[str, Mapping[str, Clip]],
-    progress: Progress = quiet,
+    calibration: Calibration, robot: Robot, found: FoundRobot, table: Plane, progress: Progress = quiet
 ) -> FoundHands:
     """Every riding camera, one after the other; one that cannot be calibrated is left out with the reason.
 
-    `pinned` holds, by episode, clips of the still cameras: they tie the table to the robot's frame.
+    The arm's kinematics tie the table to the robot's frame; pictures of the still cameras, which are known less well,
+    would only pull at it.
     """
     rig, cameras, notes = calibration.recording.rig, dict[str, FoundCamera](), list[str]()
-    views = [
-        (
-            episode,
-            PosedView(f"{episode}/{name}", clip.rgb[0], clip.intrinsics, clip.T_world_camera[0], mask=_mask(clip)),
-        )
-        for episode, clips in pinned.items()
-        for name, clip in clips.items()
-    ]
     for name in riding_cameras(rig):
         camera = rig.cameras[name]
         assert camera.mount is not None
@@ -96,18 +83,13 @@ def found_hands(
             hand = hand_of(robot, camera.mount.parent)
             frames = hand_frames(calibration, name, offsets_of(rig, found), hand, FRAMES)
             start = _start(calibration, name, frames)
-            done = hand_camera(frames, hand, start[0], table, views, progress=progress)
+            done = hand_camera(frames, hand, start[0], table, progress=progress)
         except TwinError as problem:
             notes.append(f"camera {name} is left out: {problem}")
             continue
         notes += done.notes
         cameras[name] = _told(camera.mount.parent, done, start[1])
     return FoundHands(cameras, tuple(notes))
-
-
-def _mask(clip: Clip) -> np.ndarray:
-    hidden = clip.robot[0] if clip.robot is not None else np.zeros(clip.rgb.shape[1:3], bool)
-    return np.where(hidden, -1, 0)
 
 
 def _start(calibration: Calibration, name: str, frames: list[HandFrames]) -> tuple[Start, int]:

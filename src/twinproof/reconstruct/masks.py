@@ -22,10 +22,11 @@ from twinproof.reconstruct.masks_footage import Footage, even_exposure
 from twinproof.reconstruct.masks_prompted import MOVED, Pointing
 from twinproof.reconstruct.masks_refine import Cutouts, learn_again, learn_from_seeds, refine, with_plates
 from twinproof.reconstruct.masks_seed import Seed
-from twinproof.reconstruct.masks_space import Plane, window
+from twinproof.reconstruct.masks_space import window
 from twinproof.reconstruct.masks_standing import find_standing
 from twinproof.reconstruct.masks_track import Tables, Track, follow, placed, vote
 from twinproof.reconstruct.prompts import Prompts, settled
+from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float16, Int16

@@ -11,7 +11,7 @@ import numpy as np
 from twinproof.reconstruct.masks_footage import Footage, Plate, linear, make_plate, plate_frames
 from twinproof.reconstruct.masks_prompted import DISTINCT, distinct
 from twinproof.reconstruct.masks_seed import Seed, grow
-from twinproof.reconstruct.masks_space import Plane
+from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinproof.nouns.clip import Clip
-from twinproof.reconstruct.masks_space import Plane, rays
+from twinproof.reconstruct.masks_space import rays
+from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, UInt8
@@ -103,7 +104,7 @@ class Footage:
         y, x = np.mgrid[rows, cols]
         origin, along = rays(self.clip, frame, x.ravel(), y.ravel())
         depth = deep[frame, rows, cols].ravel()
-        height = self.table.height_m(origin + depth[:, None] * along)
+        height = self.table.above(origin + depth[:, None] * along)
         low = np.where(depth > 0, np.clip((height - RAISED_M) / RAISED_M, -1, 0), 0)
         against: np.ndarray = (3.0 * low).reshape(y.shape).astype(np.float32)
         return against

@@ -11,8 +11,9 @@ import numpy as np
 from twinproof.nouns.errors import ConfigError
 from twinproof.reconstruct.masks_footage import Footage, density, linear
 from twinproof.reconstruct.masks_seed import Seed, bins, grow
-from twinproof.reconstruct.masks_space import Plane, nearest, pixels, rays, table_depth
+from twinproof.reconstruct.masks_space import nearest, pixels, rays, table_depth
 from twinproof.reconstruct.prompts import Box, Click, Prompt
+from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
     from jaxtyping import Bool

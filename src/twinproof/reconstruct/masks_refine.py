@@ -11,8 +11,9 @@ import numpy as np
 from twinproof.nouns.progress import Progress
 from twinproof.reconstruct.masks_footage import Footage, density, linear, make_plate, plate_frames
 from twinproof.reconstruct.masks_seed import Seed, cut, touching
-from twinproof.reconstruct.masks_space import Plane, pixels, project, window
+from twinproof.reconstruct.masks_space import pixels, project, window
 from twinproof.reconstruct.masks_track import Tables, Track, side_for, vote
+from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinproof.reconstruct.masks_footage import Footage, density
-from twinproof.reconstruct.masks_space import Plane, rays, table_depth
+from twinproof.reconstruct.masks_space import rays, table_depth
+from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float

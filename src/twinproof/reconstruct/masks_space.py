@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinproof.nouns.clip import Clip
-from twinproof.nouns.errors import ConfigError
+from twinproof.sim.grid import Plane
 from twinproof.sim.render_camera import Lens, distort, pixel_rays
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
-
-
-@dataclass(frozen=True)
-class Plane:
-    """The points with normal · p = offset_m. The normal is of unit length and points to where the objects are."""
-
-    normal: tuple[float, float, float] = (0.0, 0.0, 1.0)
-    offset_m: float = 0.0
-
-    def __post_init__(self) -> None:
-        length = float(np.linalg.norm(self.normal))
-        if not abs(length - 1) < 1e-3 or not np.isfinite(self.offset_m):
-            raise ConfigError(
-                f"plane: the normal {self.normal} has the length {length:.3g} and the offset is {self.offset_m}. "
-                "Give a unit vector and a finite offset."
-            )
-
-    def height_m(self, points: Float[np.ndarray, "... 3"]) -> Float[np.ndarray, "..."]:
-        """How far points are above it."""
-        height: np.ndarray = points @ np.array(self.normal) - self.offset_m
-        return height
 
 
 def lens_of(clip: Clip) -> Lens:
@@ -66,7 +44,7 @@ def table_depth(plane: Plane, origin: np.ndarray, along: np.ndarray) -> np.ndarr
     """The depth at which rays meet the plane; inf where they do not."""
     slope = along @ np.array(plane.normal)
     with np.errstate(divide="ignore", invalid="ignore"):
-        depth = -plane.height_m(origin) / slope
+        depth = -plane.above(origin) / slope
     met: np.ndarray = np.where(np.isfinite(depth) & (depth > 0), depth, np.inf)
     return met
 
@@ -75,7 +53,7 @@ def block(centre: np.ndarray, half_m: float, side: int, table: Plane | None) -> 
     """Centres of side³ voxels around a point, those below the table left out."""
     line = (np.arange(side) + 0.5) / side * 2 * half_m - half_m
     points: np.ndarray = np.stack(np.meshgrid(line, line, line, indexing="ij"), axis=-1).reshape(-1, 3) + centre
-    return points if table is None else points[table.height_m(points) > -0.25 * half_m / side]
+    return points if table is None else points[table.above(points) > -0.25 * half_m / side]
 
 
 def pixels(clip: Clip, frame: int, points: np.ndarray) -> Int[np.ndarray, "V 2"]:

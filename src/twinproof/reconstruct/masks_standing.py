@@ -10,7 +10,8 @@ import numpy as np
 from twinproof.reconstruct.masks_find import at_border, grown_from
 from twinproof.reconstruct.masks_footage import Footage, Plate
 from twinproof.reconstruct.masks_seed import Seed
-from twinproof.reconstruct.masks_space import Plane, pixels, rays, table_depth
+from twinproof.reconstruct.masks_space import pixels, rays, table_depth
+from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -56,7 +57,7 @@ def _raised(footage: Footage, others: list[Footage], table: Plane) -> Bool[np.nd
     y, x = (v.ravel() for v in np.mgrid[0:height, 0:width])
     origin, along = rays(footage.clip, 0, x, y)
     depth = table_depth(table, origin, along)
-    near = (depth < REACH * float(table.height_m(origin))) & (footage.plate.known.ravel() > 0)
+    near = (depth < REACH * float(table.above(origin))) & (footage.plate.known.ravel() > 0)
     points = origin + np.where(near, depth, 1.0)[:, None] * along
     nearest, asked = np.full(len(x), np.inf), np.zeros(len(x), bool)
     for other in others:

@@ -10,7 +10,8 @@ import numpy as np
 
 from twinproof.reconstruct.masks_footage import Footage
 from twinproof.reconstruct.masks_seed import Seed
-from twinproof.reconstruct.masks_space import Plane, block, nearest, pixels, project, rays, table_depth, window
+from twinproof.reconstruct.masks_space import block, nearest, pixels, project, rays, table_depth, window
+from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -161,7 +162,7 @@ def _agreement(
     table: Plane | None,
 ) -> float:  # fmt: skip
     """The mean vote of the other cameras on a small ball."""
-    if table is not None and float(table.height_m(point)) < -0.5 * radius_m:
+    if table is not None and float(table.above(point)) < -0.5 * radius_m:
         return -3.0
     said = []
     for name, footage in others.items():
@@ -245,7 +246,7 @@ def _on_table(
     slope = float(along @ np.array(table.normal))
     if abs(slope) < 0.15 * float(np.linalg.norm(along)):
         return centre
-    moved = eye + along * float((table.height_m(guess) - table.height_m(eye)) / slope)
+    moved = eye + along * float((table.above(guess) - table.above(eye)) / slope)
     return moved if np.linalg.norm(moved - centre) < 0.1 else centre
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from twinproof.nouns.rig import Rig
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.views import PosedView, Views
+from twinproof.reconstruct.background_block import found_background
 from twinproof.reconstruct.calibration_block import FoundRobot
 from twinproof.reconstruct.masks import Masks, segment
 from twinproof.reconstruct.prompts import Prompts
@@ -28,6 +29,7 @@ from twinproof.reconstruct.robot_frames import joint_angles
 from twinproof.sim.grid import Plane
 from twinproof.sim.link_splats import moved
 from twinproof.sim.render_camera import Camera, Lens
+from twinproof.sim.splat.placed import placed as turned
 from twinproof.sim.splat.render import render
 
 if TYPE_CHECKING:
@@ -50,11 +52,15 @@ class FoundObject:
     silhouette_iou: Mapping[str, float]  # by view
     notes: tuple[str, ...]
     declared: tuple[str, ...]
+    background: Splats | None = None  # what is behind it, in the world
+    held_out: Mapping[str, float] = field(default_factory=dict)  # figures on views that nothing was fitted to
 
     def save(self, folder: Path) -> None:
         """Writes mesh.ply, splats.ply and object.json."""
         write_mesh(folder / "mesh.ply", self.mesh)
         write_ply(folder / "splats.ply", self.splats)
+        if self.background is not None:
+            write_ply(folder / "background.ply", self.background)
         head = {
             "format": FORMAT,
             "name": self.name,
@@ -62,6 +68,7 @@ class FoundObject:
             "silhouette_iou": dict(self.silhouette_iou),
             "notes": list(self.notes),
             "declared": list(self.declared),
+            "held_out": dict(self.held_out),
         }
         write_json(folder / "object.json", head)
 
@@ -77,6 +84,8 @@ class FoundObject:
             head["silhouette_iou"],
             tuple(head["notes"]),
             tuple(head["declared"]),
+            read_ply(folder / "background.ply") if (folder / "background.ply").is_file() else None,
+            head["held_out"],
         )
 
 
@@ -118,12 +127,12 @@ def found_object(
     prompts: Prompts | None,
     table: Plane,
     more: Sequence[str] = (),
+    steps: int = 0,
     progress: Progress = quiet,
 ) -> FoundObject:
-    """Masks, hull, and a surface refined with its looks. Without prompts the first thing that is found is it."""
-    from twinproof.reconstruct.masks_space import Plane as MaskPlane
-
-    masks = segment(clips, prompts, MaskPlane(table.normal, table.offset_m), progress=progress)
+    """Masks, hull, and a surface refined with its looks; with `steps` the background too. Without prompts the first
+    thing that is found is it."""
+    masks = segment(clips, prompts, table, progress=progress)
     if not masks.names:
         raise TwinError(
             "no object was found: nothing but the robot moves, and nothing stands on the table that differs from it. "
@@ -131,7 +140,20 @@ def found_object(
         )
     which = name if name in masks.names else masks.names[0]
     views = _at_rest(masks, which, clips)
-    return shaped(views, which, name or which, table, (*masks.notes, *more), progress)
+    found = shaped(views, which, name or which, table, (*masks.notes, *more), progress)
+    only = Views(
+        tuple(replace(v, mask=_own(v, views.groups.index(which))) for v in views.views), groups=("other", which)
+    )
+    behind = found_background(only, turned(found.splats, found.T_world_object), table, steps, progress)
+    if behind is None:
+        return found
+    told = {"psnr_db": behind.psnr_db, "object_psnr_db": behind.object_psnr_db, "views": behind.apart}
+    return replace(found, background=behind.splats, held_out={k: float(v) for k, v in told.items() if np.isfinite(v)})
+
+
+def _own(view: PosedView, group: int) -> np.ndarray:
+    assert view.mask is not None
+    return np.where(view.mask == group, 1, np.where(view.mask == 0, 0, -1))
 
 
 def _at_rest(masks: Masks, name: str, clips: Mapping[str, Clip]) -> Views:

@@ -73,8 +73,8 @@ def calibrate(
             done += 1
             progress(done, f"cameras and joints, pictures at 1/{level.block}", total)
     names = (*(f"{c}.{u}" for c in cameras for u in CAMERA), *(f"joint.{joint_names[j]}" for j in robot.sought))
-    parts = _parts(robot, guess, frames, looks, levels[-1])
-    covariance = _covariance(parts, cameras, robot, levels[-1])
+    parts = _parts(robot, guess, frames, looks, levels[-1], by_link=True)
+    covariance = _covariance(parts, cameras, robot)
     weak = _weak(covariance, names, _prior(cameras, len(robot.sought)))
     return Calibrated(guess, names, covariance, looks, tuple(frames), tuple(parts), weak)
 
@@ -84,10 +84,15 @@ def _replated(robot: Robot, guess: Guess, frames: RobotFrames, look: Look, level
 
 
 def _parts(
-    robot: Robot, guess: Guess, frames: Sequence[RobotFrames], looks: dict[str, Look], level: Level
+    robot: Robot,
+    guess: Guess,
+    frames: Sequence[RobotFrames],
+    looks: dict[str, Look],
+    level: Level,
+    by_link: bool = False,
 ) -> list[Part]:
     jobs = [(f, k) for f in frames for k in _spread(f.chosen, level.frames)]
-    return [fit.frame_part(robot, guess, f, k, looks[f.camera], level) for f, k in jobs]
+    return [fit.frame_part(robot, guess, f, k, looks[f.camera], level, by_link) for f, k in jobs]
 
 
 def _spread(chosen: tuple[int, ...], most: int) -> list[int]:
@@ -159,18 +164,27 @@ def _step(
     return np.clip(step, -np.concatenate([most, [0.02] * joints]), np.concatenate([most, [0.02] * joints]))
 
 
-def _covariance(parts: Sequence[Part], cameras: Sequence[str], robot: Robot, level: Level) -> np.ndarray:
-    """Sandwich: the scatter of the pulls of whole episodes' frames about their sum, seen through the curvature."""
+def _covariance(parts: Sequence[Part], cameras: Sequence[str], robot: Robot) -> np.ndarray:
+    """Sandwich: the scatter of the pulls about their sum, seen through the curvature.
+
+    Pictures err together: a link whose drawn outline is a little off is so in all of them. So what scatters is, beside
+    each picture, the pull of each link in each camera over all pictures.
+    """
     joints = len(robot.sought)
     H, _ = _summed(parts, cameras, joints)
     H[np.diag_indices_from(H)] += _prior(cameras, joints)
     inverse = np.linalg.inv(H)
     meat = np.zeros_like(H)
+    count = max(2, len(parts))
     for part in parts:
         at = _places(part.camera, cameras, joints)
-        meat[np.ix_(at, at)] += np.outer(part.pull, part.pull)
-    count = max(2, len(parts))
-    return np.asarray(inverse @ (meat * count / (count - 1) + np.diag(_prior(cameras, joints))) @ inverse)
+        meat[np.ix_(at, at)] += np.outer(part.pull, part.pull) * count / (count - 1)
+    for name in cameras:
+        at = _places(name, cameras, joints)
+        shares = np.sum([part.by_link for part in parts if part.camera == name], axis=0)
+        count = max(2, int((np.abs(shares).sum(axis=1) > 0).sum()))
+        meat[np.ix_(at, at)] += shares.T @ shares * count / (count - 1)
+    return np.asarray(inverse @ (meat + np.diag(_prior(cameras, joints))) @ inverse)
 
 
 def _weak(covariance: np.ndarray, names: tuple[str, ...], prior: np.ndarray) -> tuple[str, ...]:

@@ -123,6 +123,7 @@ class Part:
     episode: str
     hessian: np.ndarray
     pull: np.ndarray
+    by_link: np.ndarray  # (links, unknowns): the pull of each link's pixels
     cost: float
     weight: float
     scale: float
@@ -179,8 +180,10 @@ def averaged(picture: np.ndarray, block: int) -> np.ndarray:
     return small
 
 
-def frame_part(robot: Robot, guess: Guess, frames: RobotFrames, k: int, look: Look, level: Level) -> Part:
-    """Residual, slopes and weights of one frame, folded into normal equations."""
+def frame_part(
+    robot: Robot, guess: Guess, frames: RobotFrames, k: int, look: Look, level: Level, by_link: bool = False
+) -> Part:
+    """Residual, slopes and weights of one frame, folded into normal equations; if asked, pulls link by link."""
     sight, time_s = guess.cameras[frames.camera], float(frames.time_s[k])
     variants, placed = _variants(robot, guess, frames, time_s, level)
     here = robot.poses.at(angles_at(frames, sight, time_s) - guess.offsets)
@@ -204,7 +207,20 @@ def frame_part(robot: Robot, guess: Guess, frames: RobotFrames, k: int, look: Lo
     rows = (np.arange(off.shape[0], dtype=np.float32) / max(1, off.shape[0] - 1) - 0.5)[:, None, None]
     off = off + sight.readout_s * rows * slopes[CLOCK]  # the first order of a shutter that rolls
     columns = np.concatenate([slopes[:READOUT], (rows * slopes[CLOCK])[None], slopes[READOUT:]])
-    return _folded(frames, off, columns, trust, level)
+    owner = _owners(drawn_at(robot, guess, frames, time_s, look, level)) if by_link else None
+    return _folded(frames, off, columns, trust, level, owner, len(links.splats.groups))
+
+
+def _owners(picture: SplatImage) -> np.ndarray:
+    """For every pixel the link that is drawn there or nearest."""
+    from scipy.ndimage import distance_transform_edt
+
+    assert picture.group is not None
+    bare = (picture.group < 0) | (picture.alpha < 0.3)
+    if bare.all():
+        return np.zeros(bare.shape, int)
+    near = distance_transform_edt(bare, return_distances=False, return_indices=True)
+    return np.asarray(picture.group[tuple(near)])
 
 
 def foreground(rgb: np.ndarray, plate: np.ndarray) -> Float[np.ndarray, "H W"]:
@@ -239,7 +255,15 @@ def _variants(
     return variants, placed
 
 
-def _folded(frames: RobotFrames, off: np.ndarray, columns: np.ndarray, trust: np.ndarray, level: Level) -> Part:
+def _folded(
+    frames: RobotFrames,
+    off: np.ndarray,
+    columns: np.ndarray,
+    trust: np.ndarray,
+    level: Level,
+    owner: np.ndarray | None,
+    links: int,
+) -> Part:
     moving = np.abs(columns).sum(axis=(0, 3)) > 1e-3  # pixels that no unknown moves say nothing
     moving &= trust > 0.05
     J, r = columns[:, moving], off[moving]
@@ -253,8 +277,12 @@ def _folded(frames: RobotFrames, off: np.ndarray, columns: np.ndarray, trust: np
     factor = 1 / (scale**2 * shared)
     hessian = factor * (flat * weights) @ flat.T
     pull = -factor * (flat * weights) @ r.reshape(-1)
+    shares = np.zeros((links, width))
+    if owner is not None and len(r):
+        each = -factor * (J * (w[:, None] * r)).sum(axis=2)
+        np.add.at(shares, owner[moving], each.T)
     cost = factor * float((scale**2 * (1 - 1 / (1 + (size / scale) ** 2))).sum())
-    return Part(frames.camera, frames.episode, hessian, pull, cost, float(w.sum()), scale)
+    return Part(frames.camera, frames.episode, hessian, pull, shares, cost, float(w.sum()), scale)
 
 
 def blurred(pictures: Float[np.ndarray, "*N H W 3"], sigma: float) -> np.ndarray:
