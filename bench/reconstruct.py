@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ from twinproof.nouns.parts import Calibration
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Mount, read_rig
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
+from twinproof.reconstruct.hand_block import found_hands
+from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
 
 ROOT = Path(__file__).parents[1] / "build" / "reconstruct"
@@ -88,10 +91,26 @@ def main() -> None:
         recording = Recording.load(folder / "recording")
         robot = robot_of(Scene.read(folder / "lab" / "robot.xml"), recording.rig)
         began, cpu = time.time(), time.process_time()
-        found, _ = found_robot(Calibration(recording, "0" * 64), robot)
+        part = Calibration(recording, "0" * 64)
+        found, _ = found_robot(part, robot)
+        hands = found_hands(part, robot, found, Plane())
+        alone = scored(found, json.loads((folder / "truth.json").read_text()), robot, recording)
+        for key in ("camera_mm", "camera_deg", "focal"):
+            total.setdefault(f"{key}, before the table", []).extend(alone[key])
+        found = replace(found, cameras={**found.cameras, **hands.stills})
         took = time.time() - began, time.process_time() - cpu
-        figures = scored(found, json.loads((folder / "truth.json").read_text()), robot, recording)
-        print(f"seed {seed}: {took[1]:.0f} CPU-s, {took[0]:.0f} s", *found.weak, sep="\n  ")
+        truth = json.loads((folder / "truth.json").read_text())
+        figures = scored(found, truth, robot, recording)
+        print(f"seed {seed}: {took[1]:.0f} CPU-s, {took[0]:.0f} s", *found.weak, *hands.notes, sep="\n  ")
+        for name, camera in hands.cameras.items():
+            true = truth["cameras"][name]
+            T = Mount(**{k: true["mount"][k] for k in ("parent", "position_m", "quat_wxyz")}).T_parent_camera
+            S = camera.mount.T_parent_camera
+            total.setdefault("riding_mm", []).append(1e3 * float(np.linalg.norm(S[:3, 3] - T[:3, 3])))
+            total.setdefault("riding_deg", []).append(
+                float(np.degrees(Rotation.from_matrix(T[:3, :3].T @ S[:3, :3]).magnitude()))
+            )
+            total.setdefault("riding_clock_ms", []).append(1e3 * (camera.clock_offset_s - true["clock_offset_s"]))
         for key, values in {**figures, "cpu_s": [took[1]]}.items():
             total.setdefault(key, []).extend(values)
             print(f"  {key}: " + " ".join(f"{v:.3g}" for v in values[:9]))

@@ -103,3 +103,10 @@ def test_the_real_tag_is_found_to_a_fraction_of_a_pixel():
     lens = Intrinsics(607.59, 607.57, 323.46, 243.26)
     sight = april_tags(np.asarray(Image.open(DATA / "franka_image-4.png").convert("L")), 0.048)[10]
     assert plane_poses(sight, lens)[0].px < 0.3
+
+
+def test_a_detector_that_dies_is_asked_again_and_then_named(monkeypatch):
+    pytest.importorskip("pupil_apriltags")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(RecordingError, match="the AprilTag detector died 3 times"):
+        april_tags(np.zeros((40, 40), np.uint8), 0.05)

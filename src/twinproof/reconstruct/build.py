@@ -10,7 +10,7 @@ assemble    robot + table + object       -> scene.xml, splats.ply, collision par
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +83,7 @@ def built(
     cameras = store.once(key, lambda: found_robot(calibration, robot, how.pictures, progress)[0], FoundRobot)
     riding = content_hash([key, plain(how.table), "hands"])
     hands = store.once(riding, lambda: found_hands(calibration, robot, cameras, how.table, progress), FoundHands)
+    cameras = replace(cameras, cameras={**cameras.cameras, **hands.stills})
     episode = _episode(calibration, how.object, robot, cameras, tuple(hands.cameras))
     name = _name(how, episode)
     asked = content_hash(
@@ -162,8 +163,6 @@ def _by_hand(thing: FoundObject, how: Building) -> tuple[FoundObject, tuple[str,
     """The object after hand-made corrections, and what to say about them."""
     if how.scale == 1.0 and how.place_m == (0.0, 0.0, 0.0):
         return thing, ()
-    from dataclasses import replace
-
     T = np.array(thing.T_world_object)
     T[:3, 3] += how.place_m
     splats = replace(

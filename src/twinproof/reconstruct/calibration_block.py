@@ -43,6 +43,7 @@ class FoundCamera:
     readout_sd_s: float
     focal_sd: float  # share
     agrees: float  # share of the drawn robot's pixels whose colour agrees
+    covariance: tuple[tuple[float, ...], ...] = ()  # 7 × 7: turn (camera), shift (world), log focal length
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _told(
         mount = Mount("world", place, quat_of(sight.T_world_camera), shift, turn)
         cameras[name] = FoundCamera(
             lens.width, lens.height, intrinsics, mount, sight.clock_s, off["clock"],
-            sight.readout_s, off["readout"], off["log_focal"], by_camera[name],
+            sight.readout_s, off["readout"], off["log_focal"], by_camera[name], _seven(done, name),
         )  # fmt: skip
     joints = {rig.joint_names[j]: j for j in robot.sought}
     counts = dict[str, int]()
@@ -155,6 +156,11 @@ def _told(
         counts,
         {str(geom): triple(np.clip(table[0], 0, 1)) for geom, table in first.tables.items()},
     )
+
+
+def _seven(done: Calibrated, camera: str) -> tuple[tuple[float, ...], ...]:
+    at = [done.names.index(f"{camera}.{unknown}") for unknown in CAMERA[:7]]
+    return tuple(tuple(float(v) for v in row) for row in done.covariance[np.ix_(at, at)])
 
 
 def triple(values: np.ndarray) -> tuple[float, float, float]:

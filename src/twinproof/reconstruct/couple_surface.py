@@ -81,6 +81,6 @@ def reshaped(
         from twinproof.reconstruct.surface_refine import refine, sights_of
     except ImportError as problem:
         raise MissingExtra(
-            f"refining a shape needs {problem.name}. Install it: pip install 'twinproof[learn]'"
+            f"refining a shape needs {problem.name}. Install it: pip install 'twinproof[learn]'."
         ) from None
     return refine(bind(mesh), sights_of(views, GROUPS[0]), how, progress=progress)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CELLS = {"tag36h11": 8, "tag25h9": 7, "tag16h5": 6, "tag36h10": 8}  # across a tag, black border included
 SQUARE = ((-1, 1), (1, 1), (1, -1), (-1, -1))  # corners in the detector's order, in half widths
+TRIES = 3  # of the detector
 GREY = np.array([0.299, 0.587, 0.114])
 
 
@@ -40,22 +41,42 @@ def april_tags(
         raise RigError(f"AprilTag family {family!r} is not known. Known are {', '.join(CELLS)}.")
     if not (np.isfinite(size_m) and size_m > 0):
         raise RigError(f"a tag {size_m} m wide cannot be. Measure the black square, from outer edge to outer edge.")
-    detector = _package("pupil_apriltags").Detector(families=family, quad_decimate=1.0)
+    _package("pupil_apriltags")
     grey = _grey(picture, name)
     seen = dict[int, Sight]()
-    for tag in detector.detect(np.ascontiguousarray(np.round(grey).astype(np.uint8))):
-        if tag.hamming > 1:
+    for number, wrong_bits, places in _detected(np.round(grey).astype(np.uint8), family, name):
+        if wrong_bits > 1:
             continue  # two wrong bits and more: as often a chance pattern as a tag
-        number = int(tag.tag_id)
         if number in seen:
             raise RecordingError(
                 f"{name}: AprilTag {number} is seen twice. Every board needs a number of its own: cover one of them."
             )
-        corners = np.asarray(tag.corners, float) - 0.5
+        corners = np.asarray(places, float) - 0.5
         better = aligned(grey, corners, CELLS[family], lens)
         points = np.array([(x * size_m / 2, y * size_m / 2, 0) for x, y in SQUARE])
         seen[number] = Sight(name, points, corners if better is None else better.corners)
     return seen
+
+
+def _detected(grey: np.ndarray, family: str, name: str) -> list[tuple[int, int, list[list[float]]]]:
+    """What the detector finds, in a child process: now and then it crashes, and works when it is asked again."""
+    import io
+    import json
+    import subprocess
+    import sys
+
+    data = io.BytesIO()
+    np.save(data, grey)
+    command = [sys.executable, "-m", "twinproof.reconstruct.tag_worker", family]
+    for _ in range(TRIES):
+        done = subprocess.run(command, input=data.getvalue(), capture_output=True, check=False)
+        if done.stdout.endswith(b"]"):
+            found: list[tuple[int, int, list[list[float]]]] = json.loads(done.stdout)
+            return found
+    last = done.stderr.decode(errors="replace")[-200:]
+    raise RecordingError(
+        f"{name}: the AprilTag detector died {TRIES} times on this picture ({last}). Leave the picture out."
+    )
 
 
 def chessboard(
