@@ -1,0 +1,63 @@
+"""The background of a table that a camera flies over is found, without what stands on it, and judged on views apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.reconstruct.test_robot_calibrate import looking
+from twinproof.nouns.rig import Intrinsics
+from twinproof.nouns.splats import SH0, Splats
+from twinproof.nouns.views import PosedView, Views
+from twinproof.reconstruct.background_block import found_background
+from twinproof.sim.grid import Plane
+from twinproof.sim.render_camera import Camera, Lens
+from twinproof.sim.render_rays import Rays
+from twinproof.sim.world import World, compile_text
+
+ROOM = """<mujoco><visual><headlight ambient=".6 .6 .6" diffuse=".3 .3 .3" specular="0 0 0"/></visual>
+<asset><texture name="t" type="2d" builtin="checker" rgb1=".8 .6 .3" rgb2=".2 .4 .5" width="64" height="64"/>
+<material name="t" texture="t" texrepeat="8 8"/></asset>
+<worldbody><geom type="plane" size="1 1 .1" material="t"/>
+<geom name="cube" type="box" pos="0 0 .05" size=".05 .05 .05" rgba=".9 .1 .1 1"/></worldbody></mujoco>"""
+LENS = Lens(64, 48, 50.0, 50.0, 31.5, 23.5)
+
+
+def flown(count: int) -> Views:
+    world, views = World(compile_text(ROOM)), []
+    cube = world.model.geom("cube").id
+    for k in range(count):
+        angle = 2 * np.pi * k / count
+        pose = looking((0.5 * np.cos(angle), 0.5 * np.sin(angle), 0.45), (0, 0, 0.02))
+        drawn = Rays(threads=1, shadow_samples=1).render(
+            world.model, world.data, Camera(LENS, pose), ["rgb", "segmentation"]
+        )
+        mask = np.where(drawn.geom == cube, 1, np.where(drawn.geom < 0, -1, 0))
+        views.append(PosedView(f"v{k}", drawn.rgb, Intrinsics(50, 50, 31.5, 23.5), pose, mask=mask))
+    return Views(tuple(views), groups=("other", "cube"))
+
+
+def red() -> Splats:
+    """A red blob where the cube is."""
+    colour = ((np.array([0.9, 0.1, 0.1]) - 0.5) / SH0)[None, None]
+    spots = np.array([[x, y, z] for x in (-0.03, 0.03) for y in (-0.03, 0.03) for z in (0.02, 0.08)])
+    n = len(spots)
+    return Splats(
+        spots, np.tile([1.0, 0, 0, 0], (n, 1)), np.full((n, 3), np.log(0.02)), np.full(n, 3.0),
+        np.tile(colour, (n, 1, 1)), np.zeros(n, int), ("cube",), flat=True,
+    )  # fmt: skip
+
+
+def test_a_background_is_found_from_many_views() -> None:
+    found = found_background(flown(14), red(), Plane(), 60)
+    assert found is not None
+    assert found.views + found.apart == 14
+    assert found.psnr_db > 15
+    assert np.isfinite(found.object_psnr_db)
+    low = np.abs(found.splats.means[:, 2]) < 0.1
+    assert low.mean() > 0.8  # on the table
+
+
+@pytest.mark.parametrize(("views", "steps"), [(5, 60), (14, 0)])
+def test_too_few_views_or_no_steps_give_none(views, steps) -> None:
+    assert found_background(flown(views), red(), Plane(), steps) is None

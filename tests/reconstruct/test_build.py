@@ -1,0 +1,107 @@
+"""The whole of `reconstruct` on a lab recording; minutes long, so marked slow. What it refuses is quick to see."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.reconstruct.test_robot_calibrate import ARM, JOINTS
+from twinproof import cli
+from twinproof.nouns.episode import Episode
+from twinproof.nouns.errors import TwinError
+from twinproof.nouns.parts import Calibration
+from twinproof.nouns.recording import Recording
+from twinproof.nouns.rig import Camera, Intrinsics, Joint, Model, Mount, Rig
+from twinproof.nouns.signal import Column, Signal
+from twinproof.nouns.twin import Twin
+from twinproof.nouns.views import PosedView, Views
+from twinproof.reconstruct.build import Building, _episode, built
+from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
+from twinproof.reconstruct.object_block import shaped
+from twinproof.reconstruct.robot_frames import joint_angles
+from twinproof.sim.grid import Plane
+from twinproof.sim.scene import Scene
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([str(argument) for argument in arguments])
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("push")
+    lab = folder / "lab"
+    truth = ("--truth", folder / "truth.json")
+    assert run("lab", "record", "push", "--episodes", 6, "--seed", 7, "--to", "mcap", "--out", lab, *truth) == 0
+    assert run("ingest", lab / "dataset", "--rig", lab / "rig.toml", "--out", folder / "recording") == 0
+    sizes = ("--sizes", 0.8, 0.1, 0.1)
+    assert run("split", folder / "recording", "--group-by", "object", *sizes, "--out", folder / "split") == 0
+    return folder
+
+
+@pytest.mark.slow
+def test_a_twin_is_made_from_pictures_and_a_second_run_reuses_the_blocks(split, capsys) -> None:
+    arguments = ("reconstruct", split / "split", "--robot", split / "lab" / "robot.xml", "--background-steps", 0)
+    assert run(*arguments, "--pictures", 12, "--out", split / "twin") == 0
+    twin, truth = Twin.load(split / "twin"), json.loads((split / "truth.json").read_text())
+    for name, camera in twin.cameras.items():
+        if camera.mount.parent == "world":
+            true, stated = (truth["cameras"][name][k] for k in ("mount", "stated_mount"))
+            places = [np.array(Mount(**m).position_m) for m in (true, stated)]
+            assert np.linalg.norm(np.array(camera.mount.position_m) - places[0]) < 0.03
+    assert run("audit", split / "split", split / "twin") == 0
+    (split / "twin").rename(split / "first")
+    capsys.readouterr()
+    assert run(*arguments, "--pictures", 12, "--out", split / "twin") == 0
+    assert Twin.load(split / "twin").files == Twin.load(split / "first").files
+
+
+def test_one_of_robot_and_scene_is_needed(tmp_path, capsys) -> None:
+    assert run("reconstruct", tmp_path, "--out", tmp_path / "twin") == 1
+    assert "needs one of --robot" in capsys.readouterr().err
+
+
+def small(rig: Rig, **signals: Signal) -> Calibration:
+    return Calibration(
+        Recording(rig, (Episode.of(signals, {}, source="made", labels={"object": "mug"}),), {}), "5" * 64
+    )
+
+
+def angles(*names: str) -> Signal:
+    columns = tuple(Column(name, "rad") for name in names)
+    return Signal("state", "joint_position", columns, np.arange(3.0), np.zeros((3, len(names))))
+
+
+def test_what_a_reconstruction_needs_is_said(tmp_path) -> None:
+    joints = tuple(Joint(name) for name in JOINTS)
+    still = {"front": Camera("f", Intrinsics(130, 130, 63, 47), mount=Mount())}
+    robot = robot_of(Scene(ARM), Rig("arm", joints))
+    with pytest.raises(TwinError, match="driven by an actuator"):
+        robot_of(Scene(ARM.split("<actuator>")[0] + "</mujoco>"), Rig("arm", joints))
+    with pytest.raises(TwinError, match="stands still with a known lens"):
+        found_robot(small(Rig("arm", joints), state=angles(*JOINTS)), robot)
+    with pytest.raises(TwinError, match="no episode has pictures of front"):
+        found_robot(small(Rig("arm", joints, cameras=still), state=angles(*JOINTS)), robot)
+    with pytest.raises(TwinError, match="has no joint_position of bend"):
+        joint_angles(small(Rig("arm", joints), state=angles("yaw", "lift")).recording.episodes[0], Rig("arm", joints))
+    model = tmp_path / "robot.xml"
+    model.write_text(ARM)
+    part = small(Rig("arm", joints, model=Model("robot.xml", "0" * 64)), state=angles(*JOINTS))
+    with pytest.raises(TwinError, match="is not the robot's model that rig.toml states"):
+        built(part, model, Building(), tmp_path / "work", tmp_path)
+    found = FoundRobot({}, {}, {}, {}, (), {})
+    with pytest.raises(TwinError, match="no calibration episode has the object 'cup'; there are mug"):
+        _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "cup", robot, found, ())
+    assert _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "mug", robot, found, ()).labels["object"] == "mug"
+
+
+def test_an_object_that_one_view_shows_has_no_shape() -> None:
+    mask = np.zeros((48, 64), int)
+    mask[20:30, 20:30] = 1
+    view = PosedView("a", np.zeros((48, 64, 3), np.uint8), Intrinsics(50, 50, 31, 23), np.eye(4), mask=mask)
+    with pytest.raises(TwinError, match="is seen by 1 of 1 views"):
+        shaped(Views((view,), groups=("background", "mug")), "mug", "mug", Plane())
