@@ -98,6 +98,9 @@ def main() -> None:
         for key in ("camera_mm", "camera_deg", "focal"):
             total.setdefault(f"{key}, before the table", []).extend(alone[key])
         found = replace(found, cameras={**found.cameras, **hands.stills})
+        (folder / "found").mkdir(exist_ok=True)
+        found.save(folder / "found")
+        hands.save(folder / "found")
         took = time.time() - began, time.process_time() - cpu
         truth = json.loads((folder / "truth.json").read_text())
         figures = scored(found, truth, robot, recording)
