@@ -243,6 +243,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "reconstruct": (cli_reconstruct.Reconstruct, cli_reconstruct.reconstruct),
     "compose": (cli_reconstruct.Compose, cli_reconstruct.compose),
     "update": (cli_reconstruct.Update, cli_reconstruct.update),
+    "study sensitivity": (cli_reconstruct.StudySensitivity, cli_reconstruct.study_sensitivity),
     "identify": (cli_identify.Identify, cli_identify.identify),
     "excite": (cli_identify.Excite, cli_identify.excite),
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),

@@ -250,3 +250,51 @@ def update(config: Update) -> int:
     for flag in done.flags:
         report.say(f"  {flag.sentence}")
     return 0
+
+
+@dataclass(frozen=True)
+class StudySensitivity:
+    """Say what a hand-made place or size of a body decides: its outlines in the cameras, its mass, where it stands.
+
+    examples:
+      twinproof study sensitivity twin --body mug --scale 0.05 --out study
+      twinproof study sensitivity twin --body mug --shift-m 0.01 --yaw-rad 0.1 --out study
+    """
+
+    twin: Positional[Path]
+    """A Twin folder."""
+    body: str
+    """The body whose place or size was made by hand."""
+    out: Path
+    """The new folder: sensitivity.json and sensitivity.md."""
+    shift_m: float = 0.0
+    """How far the truth may lie to either side of its place."""
+    yaw_rad: float = 0.0
+    """How far it may be turned about the vertical."""
+    scale: float = 0.0
+    """By what share it may be larger or smaller."""
+    draws: int = 16
+    """Random combinations of all of these."""
+
+
+def study_sensitivity(config: StudySensitivity) -> int:
+    """`twinproof study sensitivity`."""
+    from twinproof.ingest import report
+    from twinproof.nouns.files import new_folder, write_json
+    from twinproof.nouns.progress import bar
+    from twinproof.nouns.twin import Twin
+    from twinproof.reconstruct.placement_study import placement_study
+    from twinproof.reconstruct.sensitivity import DeclaredRange
+
+    if config.out.exists():
+        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
+    shift = config.shift_m
+    declared = DeclaredRange(f"{config.body} by hand", shift, shift, shift, yaw=config.yaw_rad, scale=config.scale)
+    with bar("study") as progress:
+        found = placement_study(Twin.load(config.twin), config.body, declared, draws=config.draws, progress=progress)
+    with new_folder(config.out) as folder:
+        write_json(folder / "sensitivity.json", found.report())
+        (folder / "sensitivity.md").write_text("\n".join([*found.sentences(), "", found.table(), ""]), encoding="utf-8")
+    for sentence in found.sentences():
+        report.say(sentence)
+    return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -207,3 +208,22 @@ def test_a_twin_without_calibrated_cameras_cannot_be_updated(made, tmp_path) -> 
         clips_for(replace(twin, audits={}), recording.episodes[0], recording.rig)
     with pytest.raises(TwinError, match="none of the twin's cameras"):
         clips_for(twin, recording.episodes[0], replace(recording.rig, cameras={}))
+
+
+def test_the_command_studies_what_a_size_by_hand_decides(made, tmp_path, capsys) -> None:
+    _, folder, _ = made
+
+    def run(*arguments: object) -> int:
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["study", "sensitivity", str(folder / "saved"), *(str(a) for a in arguments)])
+        return int(stop.value.code or 0)
+
+    assert run("--body", "mug", "--scale", 0.1, "--draws", 4, "--out", tmp_path / "study") == 0
+    assert "mass_kg" in capsys.readouterr().out
+    told = json.loads((tmp_path / "study" / "sensitivity.json").read_text())
+    assert told["format"] == "twinproof/sensitivity/1"
+    assert "mass_kg" in (tmp_path / "study" / "sensitivity.md").read_text()
+    assert run("--body", "mug", "--scale", 0.1, "--out", tmp_path / "study") == 1
+    assert "Nothing is overwritten" in capsys.readouterr().err
+    assert run("--body", "upper", "--scale", 0.1, "--out", tmp_path / "other") == 1
+    assert "nothing about it can be studied" in capsys.readouterr().err
