@@ -18,10 +18,11 @@ from scipy.spatial.transform import Rotation
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.recording import Recording
 from twinproof.reconstruct.calibration_block import FoundRobot, robot_of
+from twinproof.reconstruct.clips import clips_of, hand_clip
 from twinproof.reconstruct.collision import hull_of
 from twinproof.reconstruct.gap import chamfer_m, volume_error
-from twinproof.reconstruct.hand_block import FoundHands, hand_clip
-from twinproof.reconstruct.object_block import clips_of, found_object
+from twinproof.reconstruct.hand_block import FoundHands
+from twinproof.reconstruct.object_block import found_object
 from twinproof.reconstruct.prompts import read_clicks
 from twinproof.reconstruct.robot_look import pixels_of
 from twinproof.sim.grid import Plane

@@ -40,7 +40,7 @@ class Reconstruct:
     scene: Path | None = None
     """The whole scene's MJCF or URDF: nothing is looked at, everything is declared."""
     object: str = ""
-    """The label of the object to reconstruct. Default: that of the longest episode."""
+    """The label of the object to reconstruct. Default: that of the episode in which a riding camera goes farthest."""
     prompts: Path | None = None
     """A prompts.toml that points at the objects (docs/masks.md)."""
     click: tuple[str, ...] = ()

@@ -22,9 +22,10 @@ from twinproof.nouns.twin import Twin
 from twinproof.nouns.video_write import write_pictures
 from twinproof.reconstruct.assemble import Physical, assembled
 from twinproof.reconstruct.build import Building, _by_hand
-from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, quat_of
+from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.collision import hull_of
 from twinproof.reconstruct.object_block import FoundObject
+from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_fit import Robot
 from twinproof.reconstruct.surface import bind
 from twinproof.reconstruct.twin_clips import clips_for

@@ -160,10 +160,11 @@ def test_a_silhouette_has_the_area_of_what_it_shows():
 
 def test_splats_move_with_the_shape():
     from tests.reconstruct.test_generate import dots
-    from twinproof.reconstruct.generate import placed
+    from twinproof.sim.splat.placed import placed
 
     moved = placed(dots(), pose((0, 0, 90), (1, 2, 3)), 2.0)
     np.testing.assert_allclose(moved.means[0], (1, 4, 3), atol=1e-6)
-    assert moved.degree == 0
+    assert moved.degree == dots().degree  # colours turn along
+    np.testing.assert_allclose(moved.log_scales, dots().log_scales + np.log(2), atol=1e-6)
     turn = Rotation.from_quat(moved.quats_wxyz[0][[1, 2, 3, 0]]).magnitude()
     assert np.degrees(turn) == pytest.approx(90, abs=1e-3)

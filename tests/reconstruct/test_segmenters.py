@@ -13,8 +13,9 @@ import pytest
 
 from tests.reconstruct.stand_in import serving
 from twinproof.nouns.errors import ConfigError, MissingExtra, RecordingError
+from twinproof.nouns.pictures import png_bytes
 from twinproof.reconstruct.ask_http import Server
-from twinproof.reconstruct.png import png_bytes, png_mask
+from twinproof.reconstruct.png import png_mask
 from twinproof.reconstruct.segmenters import GroundingDino, HttpSegmenter, Sam2, Sam3, Segmenter
 
 RGB = np.zeros((12, 16, 3), np.uint8)

@@ -42,9 +42,9 @@ def floor() -> Splats:
 
 
 def box(T: np.ndarray) -> Splats:
-    from twinproof.reconstruct.update import turned
+    from twinproof.sim.splat.placed import placed
 
-    return turned(thing(), T)
+    return placed(thing(), T)
 
 
 def twin_in(folder: Path, layer: str = "object") -> Twin:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,16 +41,3 @@ class Baked:
         origin = rows[:, 0].astype(int)
         colours = None if self.mesh.colours is None else self.mesh.colours[origin]
         return Mesh(self.mesh.vertices[origin], inverse.reshape(-1, 3), colours), rows[:, 1:]
-
-
-def png_bytes(picture: UInt8[np.ndarray, "H W 3"]) -> bytes:
-    """A picture as PNG, the same bytes every time."""
-    height, width = picture.shape[:2]
-    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # each row begins with its filter: none
-    rows[:, 1:] = picture.reshape(height, 3 * width)
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
-    chunks = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from twinproof.nouns.baked import Baked, png_bytes
+from twinproof.nouns.baked import Baked
 from twinproof.nouns.errors import MeshError
 from twinproof.nouns.files import write_whole
 from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.pictures import png_bytes
 from twinproof.nouns.twin_files import HEADER_LIMIT, NUMBERS
 
 MOST_BYTES = 1 << 30

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from twinproof.nouns.baked import Baked, png_bytes
+from twinproof.nouns.baked import Baked
 from twinproof.nouns.errors import MeshError
 from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.pictures import png_bytes
 from twinproof.nouns.rig import Mount
 
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942

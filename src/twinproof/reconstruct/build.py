@@ -2,8 +2,7 @@
 
 calibrate   the robot's pictures         -> cameras, clocks, joint offsets
 hands       the table's pictures         -> cameras that ride on a link
-object      masks, hull, refined surface -> mesh and surfels
-background  pictures without both        -> surfels
+object      masks, hull, refined surface -> mesh and surfels; the background behind it -> surfels
 assemble    robot + table + object       -> scene.xml, splats.ply, collision parts, audits -> Twin
 """
 
@@ -27,12 +26,14 @@ from twinproof.nouns.strict import plain
 from twinproof.nouns.twin import Twin
 from twinproof.reconstruct.assemble import Physical, assembled
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
-from twinproof.reconstruct.hand_block import FoundHands, found_hands, hand_clip, offsets_of
-from twinproof.reconstruct.object_block import FoundObject, clips_of, found_object
+from twinproof.reconstruct.clips import clips_of, hand_clip, offsets_of
+from twinproof.reconstruct.hand_block import FoundHands, found_hands
+from twinproof.reconstruct.object_block import FoundObject, found_object
 from twinproof.reconstruct.prompts import Prompts
 from twinproof.reconstruct.robot_frames import joint_angles
 from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
+from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
     from twinproof.nouns.episode import Episode
@@ -47,7 +48,7 @@ OBJECT = "object"  # its name in the scene where neither a prompt nor a label na
 class Building:
     """What a reconstruction is asked to do; what no picture tells is declared here."""
 
-    object: str = ""  # the label of the object; "": of the episode that shows it longest at rest
+    object: str = ""  # the label of the object; "": of the episode in which a riding camera goes farthest
     table: Plane = field(default_factory=Plane)
     physical: Physical = field(default_factory=Physical)
     prompts: Prompts | None = None
@@ -165,11 +166,7 @@ def _by_hand(thing: FoundObject, how: Building) -> tuple[FoundObject, tuple[str,
         return thing, ()
     T = np.array(thing.T_world_object)
     T[:3, 3] += how.place_m
-    splats = replace(
-        thing.splats,
-        means=thing.splats.means * np.float32(how.scale),
-        log_scales=thing.splats.log_scales + np.float32(np.log(how.scale)),
-    )
+    splats = placed(thing.splats, np.eye(4), how.scale)
     said = f"{thing.name} was scaled by {how.scale:g} and moved by {how.place_m} m by hand: declared"
     return replace(thing, mesh=thing.mesh.moved(np.eye(4), how.scale), splats=splats, T_world_object=T), (said,)
 

@@ -16,6 +16,7 @@ from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Intrinsics, Mount, Rig
 from twinproof.nouns.strict import build, plain
+from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_calibrate import Calibrated, calibrate, start_of
 from twinproof.reconstruct.robot_fit import CAMERA, Robot, shrunk_lens
 from twinproof.reconstruct.robot_frames import LONGEST_PX, robot_frames, still_cameras
@@ -166,11 +167,3 @@ def _seven(done: Calibrated, camera: str) -> tuple[tuple[float, ...], ...]:
 def triple(values: np.ndarray) -> tuple[float, float, float]:
     """Three plain numbers."""
     return float(values[0]), float(values[1]), float(values[2])
-
-
-def quat_of(T: np.ndarray) -> tuple[float, float, float, float]:
-    """The rotation of a pose, w first."""
-    from scipy.spatial.transform import Rotation
-
-    x, y, z, w = (float(v) for v in Rotation.from_matrix(T[:3, :3]).as_quat())
-    return w, x, y, z

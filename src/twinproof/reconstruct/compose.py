@@ -23,6 +23,7 @@ from twinproof.nouns.splats import Splats, joined
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Body, CollisionPart, Twin
 from twinproof.reconstruct.compose_scene import EditedScene
+from twinproof.reconstruct.poses import quat_of
 from twinproof.sim.scene import Scene
 from twinproof.sim.splat.placed import as_volumes, placed
 
@@ -180,7 +181,7 @@ def _add(draft: _Draft, twin: Twin, name: str, new_name: str, T_world_body: Floa
     if theirs.has(name):
         if len(theirs.inner(name)) > 1:
             raise TwinError(f"compose: body {name!r} has bodies inside it. Bring bodies that stand alone.")
-        place, quat = T_world_body[:3, 3], _quat_of(T_world_body)
+        place, quat = T_world_body[:3, 3], np.array(quat_of(T_world_body))
         files = draft.scene.add(twin.root, name, new_name, place, quat)
     for path in [part.path for part in body.collision] + ([body.visual] if body.visual else []):
         files.setdefault(path, f"meshes/{new_name}_{PurePosixPath(path).name}")
@@ -226,12 +227,6 @@ def _unit(quat_wxyz: Quaternion) -> Float[np.ndarray, "4"]:
     if not np.isfinite(quat).all() or not np.linalg.norm(quat) > 1e-6:
         raise TwinError(f"compose: the quaternion {quat_wxyz} turns nothing. Write 1 0 0 0 for upright.")
     return np.asarray(quat / np.linalg.norm(quat))
-
-
-def _quat_of(T: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "4"]:
-    from scipy.spatial.transform import Rotation
-
-    return np.asarray(np.roll(Rotation.from_matrix(T[:3, :3]).as_quat(), 1))
 
 
 def _standing(twin: Twin, name: str) -> Float[np.ndarray, "4 4"]:

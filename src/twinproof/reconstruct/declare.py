@@ -20,11 +20,7 @@ LACKS = {"mesh": "the scene's own geoms", "splats": "nothing was reconstructed"}
 def declared(scene: Scene, name: str, calibration: Calibration, folder: Path, ledger: LedgerHead | None = None) -> Twin:
     """The twin of a scene called `name`, its files copied into an empty `folder`; save it elsewhere."""
     (folder / "scene.xml").write_text(scene.xml, encoding="utf-8")
-    for file in files_of(scene.xml):
-        assert scene.root is not None, "a scene that names files has a root"
-        target = folder / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(scene.root / file, target)
+    copy_files(scene, folder)
     model: Any = scene.nominal()
     source = Declared(f"the user's scene {name}")
     bodies = tuple(
@@ -40,6 +36,15 @@ def declared(scene: Scene, name: str, calibration: Calibration, folder: Path, le
         notes=(f"the scene is {name}, as the user states it; no image was looked at",),
         ledger=ledger,
     )
+
+
+def copy_files(scene: Scene, folder: Path) -> None:
+    """The files that a scene names, copied to where it will name them in `folder`."""
+    for file in files_of(scene.xml):
+        assert scene.root is not None, "a scene that names files has a root"
+        target = folder / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(scene.root / file, target)
 
 
 def _layer(model: Any, body: int) -> Literal["object", "robot", "background"]:

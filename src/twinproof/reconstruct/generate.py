@@ -36,11 +36,12 @@ from twinproof.nouns.files import inside, write_json
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import read_mesh
+from twinproof.nouns.pictures import png_bytes
 from twinproof.nouns.rig import Intrinsics
 from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.splats import Splats
 from twinproof.reconstruct.ask_http import Server
-from twinproof.reconstruct.png import png_bytes
+from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, UInt8
@@ -217,21 +218,6 @@ class HttpGenerator(Generator):
                 (Path(scratch) / "splats.ply").write_bytes(_bytes(answer["splats"], f"{self.url}: splats"))
                 splats = _read_splats(Path(scratch) / "splats.ply")
             return read_mesh(mesh), splats, str(answer.get("name", self.url))[:200]
-
-
-def placed(splats: Splats, T: Float[np.ndarray, "4 4"], scale: float) -> Splats:
-    """Splats after a similarity. Colours that change with the direction are cut to their constant part."""
-    from scipy.spatial.transform import Rotation
-
-    turn = Rotation.from_matrix(T[:3, :3])
-    quats = (turn * Rotation.from_quat(splats.quats_wxyz.astype(float)[:, [1, 2, 3, 0]])).as_quat()[:, [3, 0, 1, 2]]
-    means = scale * splats.means.astype(float) @ T[:3, :3].T + T[:3, 3]
-    same = np.allclose(T[:3, :3], np.eye(3))
-    sh = splats.sh if same else splats.sh[:, :1]
-    return Splats(
-        means, quats, splats.log_scales + np.log(scale), splats.logit_opacities, sh, splats.group, splats.groups,
-        splats.flat,
-    )  # fmt: skip
 
 
 def _answer(out: Path, who: str, most: int) -> tuple[Mesh, Splats | None, str]:

@@ -15,8 +15,9 @@ from twinproof.nouns.errors import TwinError
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.source import Declared
 from twinproof.nouns.splats import Splats
-from twinproof.reconstruct.generate import Generated, placed
+from twinproof.reconstruct.generate import Generated
 from twinproof.reconstruct.generate_fit import Outline, Similarity
+from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float

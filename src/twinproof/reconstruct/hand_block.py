@@ -9,20 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from twinproof.nouns.clip import Clip
-from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Intrinsics, Mount, Rig
 from twinproof.nouns.strict import build, plain
-from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, quat_of, triple
+from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, triple
+from twinproof.reconstruct.clips import clips_of, hand_of, offsets_of
 from twinproof.reconstruct.hand_camera import HandCamera, Prior, Start, hand_camera
-from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, clip_of, hand_frames, smooth
-from twinproof.reconstruct.object_block import clips_of
+from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, hand_frames
+from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_fit import Robot, shrunk_lens
-from twinproof.reconstruct.robot_frames import Angles, joint_angles
 from twinproof.reconstruct.table_cameras import Still, StillPicture, TableCamera, on_table
 from twinproof.reconstruct.table_scan import Scan
 from twinproof.sim.grid import Plane
@@ -62,16 +60,6 @@ def riding_cameras(rig: Rig) -> tuple[str, ...]:
     return tuple(
         name for name, c in rig.cameras.items() if c.mount is not None and c.mount.parent != "world" and c.intrinsics
     )
-
-
-def hand_of(robot: Robot, link: str) -> Hand:
-    """The robot as a riding camera sees it."""
-    return Hand(robot.links(2), robot.poses, link)
-
-
-def offsets_of(rig: Rig, found: FoundRobot) -> np.ndarray:
-    """What the encoders show too much, in the rig's order."""
-    return np.array([found.offsets.get(name, 0.0) for name in rig.joint_names])
 
 
 def found_hands(
@@ -171,29 +159,11 @@ def _start(calibration: Calibration, name: str, frames: list[HandFrames]) -> tup
 
 
 def _told(link: str, done: HandCamera, shrink: int) -> FoundCamera:
-    sd = dict(zip(done.names, np.sqrt(np.diag(done.covariance)), strict=True))
+    sd = np.sqrt(np.diag(done.covariance))  # turn, shift, log focal length, clock, readout, …
     lens = shrunk_lens(done.lens, 1 / shrink)
-    first = list(sd.values())
-    turn, shift = float(np.linalg.norm(first[:3])), float(np.linalg.norm(first[3:6]))
+    turn, shift = float(np.linalg.norm(sd[:3])), float(np.linalg.norm(sd[3:6]))
     mount = Mount(link, triple(done.T_link_camera[:3, 3]), quat_of(done.T_link_camera), shift, turn)
     return FoundCamera(
         lens.width, lens.height, Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion), mount, done.clock_s,
-        float(first[7]), done.readout_s, float(first[8]), float(first[6]), 1.0,
+        float(sd[7]), done.readout_s, float(sd[8]), float(sd[6]), 1.0,
     )  # fmt: skip
-
-
-def hand_clip(
-    episode: Episode, rig: Rig, name: str, camera: FoundCamera, robot: Robot, found: FoundRobot, every: int = 1
-) -> Clip:
-    """What a calibrated riding camera saw in one episode, on the robot's clock."""
-    raw = joint_angles(episode, rig)
-    angles = smooth(Angles(raw.time_s, raw.value - offsets_of(rig, found)))
-    video = episode.videos[name]
-    picked = np.arange(0, len(video), every)
-    with video.reader() as reader:
-        rgb = np.stack([reader.frame(int(k)) for k in picked])
-    frames = HandFrames(name, episode.id, angles, video.time_s[picked] + rig.cameras[name].clock_offset_s, rgb)
-    k = camera.intrinsics
-    lens = Lens(camera.width, camera.height, k.fx, k.fy, k.cx, k.cy, k.distortion)
-    hand = hand_of(robot, camera.mount.parent)
-    return clip_of(frames, hand, camera.mount.T_parent_camera, lens, camera.clock_offset_s, camera.readout_s)

@@ -10,35 +10,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinproof.nouns.clip import Clip
-from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import read_mesh, write_mesh
 from twinproof.nouns.progress import Progress, quiet
-from twinproof.nouns.rig import Rig
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct.background_block import found_background
-from twinproof.reconstruct.calibration_block import FoundRobot
 from twinproof.reconstruct.masks import Masks, segment
 from twinproof.reconstruct.prompts import Prompts
-from twinproof.reconstruct.robot_fit import Robot
-from twinproof.reconstruct.robot_frames import joint_angles
 from twinproof.sim.grid import Plane
-from twinproof.sim.link_splats import moved
-from twinproof.sim.render_camera import Camera, Lens
-from twinproof.sim.splat.placed import placed as turned
+from twinproof.sim.splat.placed import placed
 from twinproof.sim.splat.render import render
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+    from twinproof.reconstruct.surface_refine import Sight
+
 FORMAT = "twinproof/reconstruct-object/1"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
 EVERY_S = 0.15  # between two views of a camera that moves
-FRAMES = 60  # pictures of a camera in an episode that are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,38 +83,6 @@ class FoundObject:
         )
 
 
-def clips_of(
-    episode: Episode, rig: Rig, found: FoundRobot, robot: Robot, frames: int = FRAMES, progress: Progress = quiet
-) -> dict[str, Clip]:
-    """What the calibrated still cameras saw in one episode, on the robot's clock, with the robot drawn into masks."""
-    angles = joint_angles(episode, rig)
-    less = np.array([found.offsets.get(name, 0.0) for name in rig.joint_names])
-    clips = dict[str, Clip]()
-    for name, camera in found.cameras.items():
-        if name not in episode.videos:
-            continue
-        video, pose = episode.videos[name], camera.mount.T_parent_camera
-        picked = np.unique(np.linspace(0, len(video) - 1, min(frames, len(video))).round().astype(int))
-        times = video.time_s[picked] + rig.cameras[name].clock_offset_s + camera.clock_offset_s + camera.readout_s / 2
-        with video.reader() as reader:
-            rgb = np.stack([_coloured(reader.frame(int(k))) for k in picked])
-        k = camera.intrinsics
-        lens = Lens(rgb.shape[2], rgb.shape[1], k.fx, k.fy, k.cx, k.cy, k.distortion)
-        view, grey = Camera(lens, pose), np.full((len(robot.fine.geom), 3), 0.5)
-        masks = list[np.ndarray]()
-        for row in angles.at(times):
-            placed = robot.poses.at(row - less)
-            splats = robot.fine.towards(grey, placed, view)
-            masks.append(render(splats, view, moved=moved(robot.fine, placed), what=("alpha",)).alpha > 0.3)
-        clips[name] = Clip(name, times, rgb, k, np.broadcast_to(pose, (len(times), 4, 4)), np.stack(masks))
-        progress(len(clips), f"clip of {name}", len(found.cameras))
-    return clips
-
-
-def _coloured(picture: np.ndarray) -> np.ndarray:
-    return picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
-
-
 def found_object(
     clips: Mapping[str, Clip],
     name: str,
@@ -144,7 +106,7 @@ def found_object(
     only = Views(
         tuple(replace(v, mask=_own(v, views.groups.index(which))) for v in views.views), groups=("other", which)
     )
-    behind = found_background(only, turned(found.splats, found.T_world_object), table, steps, progress)
+    behind = found_background(only, placed(found.splats, found.T_world_object), table, steps, progress)
     if behind is None:
         return found
     told = {"psnr_db": behind.psnr_db, "object_psnr_db": behind.object_psnr_db, "views": behind.apart}
@@ -196,21 +158,14 @@ def shaped(
     middle = np.eye(4)
     middle[:3, 3] = (done.mesh.vertices.min(axis=0) + done.mesh.vertices.max(axis=0)) / 2
     back = np.linalg.inv(middle)
-    splats = _shifted(done.splats, back[:3, 3], name)
+    splats = placed(done.splats, back)
     iou = {view.name: _iou(done.splats, s) for view, s in zip(views.views, sights, strict=False) if s in shown}
     return FoundObject(
         name, done.mesh.moved(back), splats, middle, iou, (*notes, *first.notes, *views.notes), first.declared
     )
 
 
-def _shifted(splats: Splats, by: np.ndarray, name: str) -> Splats:
-    return Splats(
-        splats.means + by, splats.quats_wxyz, splats.log_scales, splats.logit_opacities, splats.sh, splats.group,
-        (name,), splats.flat,
-    )  # fmt: skip
-
-
-def _iou(splats: Splats, sight: Any) -> float:
+def _iou(splats: Splats, sight: Sight) -> float:
     drawn = render(splats, sight.silhouette.camera, what=("alpha",)).alpha > 0.5
     known, mask = sight.silhouette.mask >= 0, sight.silhouette.mask == 1
     both, either = (drawn & mask & known).sum(), ((drawn | mask) & known).sum()

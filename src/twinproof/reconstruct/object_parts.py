@@ -35,6 +35,7 @@ from twinproof.reconstruct.collision import (
 from twinproof.reconstruct.gap import collision_gap, one_way
 from twinproof.reconstruct.margin import standing_margin
 from twinproof.reconstruct.mesh_mend import simplified
+from twinproof.reconstruct.poses import quat_of
 from twinproof.sim.grid import Plane
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def write_object(
     assets, element = mjcf_body(name, visual, [part.path for part in parts], mass, free=how.free, texture=texture)
     place = T_world_body[:3, 3]
     element.set("pos", " ".join(f"{x:.9g}" for x in place))
-    element.set("quat", " ".join(f"{x:.9g}" for x in _quat(T_world_body)))
+    element.set("quat", " ".join(f"{x:.9g}" for x in quat_of(T_world_body)))
     audits: dict[str, Json] = {"collision_gap": collision_gap(local, cut).as_json()}
     if splats is not None:
         apart = one_way(splats.means.astype(float), mended)
@@ -130,9 +131,3 @@ def write_object(
     if how.mass_kg is None:
         notes = (*notes, f"the mass of {name} is declared: {how.density_kgm3:g} kg/m³ times its volume")
     return ObjectParts(name, visual, parts, mass, assets, element, splats, audits, (*notes, *kept))
-
-
-def _quat(T: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "4"]:
-    from scipy.spatial.transform import Rotation
-
-    return np.asarray(np.roll(Rotation.from_matrix(T[:3, :3]).as_quat(), 1))

@@ -52,11 +52,7 @@ def placement_study(
 
     def make(offset: Offset) -> _Body:
         pose, size = offset.moved(T), 1 + offset.scale
-        grown = Splats(
-            own.means * size, own.quats_wxyz, own.log_scales + np.log(size), own.logit_opacities, own.sh, own.group,
-            own.groups, own.flat,
-        )  # fmt: skip
-        return _Body(placed(grown, pose), float(mesh.moved(pose, size).vertices[:, 2].min()), mass * size**3)
+        return _Body(placed(own, pose, size), float(mesh.moved(pose, size).vertices[:, 2].min()), mass * size**3)
 
     stated = {name: _outline(make(Offset()).splats, camera) for name, camera in views.items()}
 

@@ -103,3 +103,11 @@ def scatter(poses: Float[np.ndarray, "N 4 4"], about: Float[np.ndarray, "4 4"] |
     each_deg = np.degrees(np.linalg.norm(rotation_vectors(centre[:3, :3].T @ poses[:, :3, :3]), axis=-1))
     each_mm = 1e3 * np.linalg.norm(poses[:, :3, 3] - centre[:3, 3], axis=-1)
     return Scatter(float(np.sqrt((each_deg**2).mean())), float(np.sqrt((each_mm**2).mean())), each_deg, each_mm)
+
+
+def quat_of(T: np.ndarray) -> tuple[float, float, float, float]:
+    """The rotation of a pose, w first."""
+    from scipy.spatial.transform import Rotation
+
+    x, y, z, w = (float(v) for v in Rotation.from_matrix(T[:3, :3]).as_quat())
+    return w, x, y, z

@@ -31,9 +31,10 @@ LEVELS = (
     Level(1, 1.5, 0.25, 4, 6, grow_px=3),
     Level(1, 1.0, 0.20, 2, 6, grow_px=3),
 )
-# what is believed beforehand, as standard deviations; a camera's pose takes what the rig states, but no less than this
+# what is believed beforehand of the rig's mounts, lenses and clocks, and of encoders' zeros, as standard deviations
 PRIOR = {"turn": 0.06, "shift": 0.025, "log_focal": 0.02, "clock": 0.05, "readout": 0.015, "joint": 0.04}
 DOUBT = 4.5  # standard errors were too small by this factor on a lab recording (seed 201): what no scatter shows
+DAMPING = 1e-3  # Levenberg's, of the diagonal
 WEAK = 0.5  # an uncertainty that shrank by less than this share was hardly told by the pictures
 
 
@@ -46,7 +47,6 @@ class Calibrated:
     covariance: Float[np.ndarray, "P P"]
     looks: dict[str, Look]
     frames: tuple[RobotFrames, ...]  # with the last plates
-    parts: tuple[Part, ...]
     weak: tuple[str, ...]  # what the pictures hardly told, in sentences
 
 
@@ -62,14 +62,13 @@ def calibrate(
     guess, cameras = start, tuple(start.cameras)
     looks = dict.fromkeys(cameras, Look.of_model(robot.fine))
     total, done = sum(level.rounds for level in levels), 0
-    parts, frames = list[Part](), list(all_frames)
+    frames = list(all_frames)
     for level in levels:
         frames = [_replated(robot, guess, f, looks[f.camera], level) for f in frames]
-        damping = 1e-3
         for _ in range(level.rounds):
             looks = looks if level.outline else fit.looks(robot, guess, frames, level)
             parts = _parts(robot, guess, frames, looks, level)
-            step = _step(parts, cameras, robot, guess, start, level, damping)
+            step = _step(parts, cameras, robot, guess, start, level)
             guess = guess.changed(cameras, robot.sought, step)
             done += 1
             progress(done, f"cameras and joints, pictures at 1/{level.block}", total)
@@ -77,7 +76,7 @@ def calibrate(
     parts = _parts(robot, guess, frames, looks, levels[-1], by_link=True)
     covariance = _covariance(parts, cameras, robot)
     weak = _weak(covariance, names, _prior(cameras, len(robot.sought)))
-    return Calibrated(guess, names, covariance, looks, tuple(frames), tuple(parts), weak)
+    return Calibrated(guess, names, covariance, looks, tuple(frames), weak)
 
 
 def _replated(robot: Robot, guess: Guess, frames: RobotFrames, look: Look, level: Level) -> RobotFrames:
@@ -150,7 +149,6 @@ def _step(
     guess: Guess,
     start: Guess,
     level: Level,
-    damping: float,
 ) -> np.ndarray:
     joints = len(robot.sought)
     H, g = _summed(parts, cameras, joints)
@@ -160,7 +158,7 @@ def _step(
     free = _free(cameras, joints, level)
     step = np.zeros(len(g))
     A = H[np.ix_(free, free)]
-    step[free] = np.linalg.solve(A + damping * np.diag(np.diag(A)), g[free])
+    step[free] = np.linalg.solve(A + DAMPING * np.diag(np.diag(A)), g[free])
     most = np.tile([0.03] * 3 + [0.02] * 3 + [0.01, 0.02, 0.01], len(cameras))
     return np.clip(step, -np.concatenate([most, [0.02] * joints]), np.concatenate([most, [0.02] * joints]))
 
@@ -197,9 +195,8 @@ def _weak(covariance: np.ndarray, names: tuple[str, ...], prior: np.ndarray) -> 
         if np.sqrt(value) < WEAK or len(out) == 5:
             break
         main = [names[i] for i in np.argsort(-np.abs(vector))[:4] if abs(vector[i]) > 0.25]
-        out.append(
-            f"the pictures hardly tell {' together with '.join(main)}: {np.sqrt(value):.0%} of the doubt is left"
-        )
+        left = min(float(np.sqrt(value)), 1.0)
+        out.append(f"the pictures hardly tell {' together with '.join(main)}: {left:.0%} of the doubt is left")
     return tuple(out)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinproof.reconstruct.robot_frames import RobotFrames
+from twinproof.reconstruct.robot_frames import RobotFrames, averaged
 from twinproof.reconstruct.robot_look import Look, Samples, learn, seen
 from twinproof.sim.link_splats import LinkPoses, LinkSplats, moved
 from twinproof.sim.render_camera import Camera, Lens
@@ -120,13 +120,10 @@ class Part:
     """A frame's share of the normal equations, over its camera's unknowns and the sought joints."""
 
     camera: str
-    episode: str
     hessian: np.ndarray
     pull: np.ndarray
     by_link: np.ndarray  # (links, unknowns): the pull of each link's pixels
     cost: float
-    weight: float
-    scale: float
 
 
 def drawn_at(robot: Robot, guess: Guess, frames: RobotFrames, time_s: float, look: Look, level: Level) -> SplatImage:
@@ -170,23 +167,13 @@ def looks(robot: Robot, guess: Guess, all_frames: Sequence[RobotFrames], level: 
     return out
 
 
-def averaged(picture: np.ndarray, block: int) -> np.ndarray:
-    """Means over blocks of pixels."""
-    if block == 1:
-        return picture
-    height, width = picture.shape[0] // block, picture.shape[1] // block
-    cut = picture[: height * block, : width * block]
-    small: np.ndarray = cut.reshape(height, block, width, block, *picture.shape[2:]).mean(axis=(1, 3))
-    return small
-
-
 def frame_part(
     robot: Robot, guess: Guess, frames: RobotFrames, k: int, look: Look, level: Level, by_link: bool = False
 ) -> Part:
     """Residual, slopes and weights of one frame, folded into normal equations; if asked, pulls link by link."""
     sight, time_s = guess.cameras[frames.camera], float(frames.time_s[k])
     variants, placed = _variants(robot, guess, frames, time_s, level)
-    here = robot.poses.at(angles_at(frames, sight, time_s) - guess.offsets)
+    here = placed[0]
     links = robot.links(level.block)
     splats = links.towards(look.colours(links, here), here, sight.camera(level.block))
     images = render_many(
@@ -282,7 +269,7 @@ def _folded(
         each = -factor * (J * (w[:, None] * r)).sum(axis=2)
         np.add.at(shares, owner[moving], each.T)
     cost = factor * float((scale**2 * (1 - 1 / (1 + (size / scale) ** 2))).sum())
-    return Part(frames.camera, frames.episode, hessian, pull, shares, cost, float(w.sum()), scale)
+    return Part(frames.camera, hessian, pull, shares, cost)
 
 
 def blurred(pictures: Float[np.ndarray, "*N H W 3"], sigma: float) -> np.ndarray:

@@ -39,11 +39,6 @@ class Angles:
         """All joints at times on the robot's clock; before the first and after the last sample they stand still."""
         return np.stack([np.interp(time_s, self.time_s, column) for column in self.value.T], axis=1)
 
-    def speed(self, time_s: Float[np.ndarray, "N"], step_s: float = 0.04) -> Float[np.ndarray, "N"]:
-        """How fast the fastest joint moves, rad/s or m/s."""
-        apart = self.at(time_s + step_s) - self.at(time_s - step_s)
-        return np.asarray(np.abs(apart).max(axis=1) / (2 * step_s))
-
 
 @dataclass(frozen=True, eq=False)
 class RobotFrames:
@@ -131,10 +126,17 @@ def shrunk(picture: np.ndarray, longest: int = LONGEST_PX) -> np.ndarray:
     """The picture in colour, averaged over whole blocks of pixels until its longer side is at most so long."""
     rgb = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
     block = int(np.ceil(max(rgb.shape[:2]) / longest))
+    return averaged(rgb, block)
+
+
+def averaged(picture: np.ndarray, block: int) -> np.ndarray:
+    """Means over blocks of pixels; rows and columns that fill no block are left out."""
     if block == 1:
-        return rgb
-    height, width = (side // block * block for side in rgb.shape[:2])
-    return np.asarray(rgb[:height, :width].reshape(height // block, block, width // block, block, 3).mean(axis=(1, 3)))
+        return picture
+    height, width = picture.shape[0] // block, picture.shape[1] // block
+    cut = picture[: height * block, : width * block]
+    small: np.ndarray = cut.reshape(height, block, width, block, *picture.shape[2:]).mean(axis=(1, 3))
+    return small
 
 
 def _far_apart(points: np.ndarray, count: int) -> tuple[int, ...]:

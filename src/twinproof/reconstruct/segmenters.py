@@ -30,8 +30,9 @@ import numpy as np
 
 from twinproof.nouns.errors import ConfigError, MissingExtra, RecordingError
 from twinproof.nouns.hashing import Json
+from twinproof.nouns.pictures import png_bytes
 from twinproof.reconstruct.ask_http import Server
-from twinproof.reconstruct.png import png_bytes, png_mask
+from twinproof.reconstruct.png import png_mask
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, UInt8

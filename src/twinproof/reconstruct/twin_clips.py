@@ -11,7 +11,7 @@ from twinproof.nouns.rig import Rig
 from twinproof.nouns.strict import build
 from twinproof.nouns.twin import Twin
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, robot_of
-from twinproof.reconstruct.object_block import clips_of
+from twinproof.reconstruct.clips import clips_of
 from twinproof.sim.scene import Scene
 
 

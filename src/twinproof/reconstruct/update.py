@@ -23,6 +23,7 @@ from twinproof.reconstruct.update_scene import has_keys, movable, moved_scene
 from twinproof.sim.handled import qpos_of
 from twinproof.sim.render_camera import Camera
 from twinproof.sim.scene import Scene
+from twinproof.sim.splat.placed import placed
 from twinproof.sim.track import Following, Tracker
 from twinproof.sim.track_clips import lens_of, sight_of, track
 from twinproof.sim.track_pose import Track, move_between, nudged
@@ -119,7 +120,7 @@ def update(
     now = dict(stood)
     for k, body in enumerate(objects):
         behind = _placed(twin, splats, objects, body.name, stood, now)
-        thing = _in_body(_run(splats, body), stood[body.name])
+        thing = placed(_run(splats, body), np.linalg.inv(stood[body.name]))
         tracker = Tracker(thing, how.following)
         progress(k, f"following {body.name}", len(objects))
         tracks[body.name] = track(tracker, clips, _plates(clips, behind), stood[body.name])
@@ -147,21 +148,6 @@ def _run(splats: Splats, body: Body) -> Splats:
     return splats.take(np.arange(first, first + count))
 
 
-def _in_body(splats: Splats, T_world_body: np.ndarray) -> Splats:
-    """Splats of the scene's frame in the body's; colours that hang on the direction are left out: they do not turn."""
-    return replace(turned(splats, np.linalg.inv(T_world_body)), sh=splats.sh[:, :1])
-
-
-def turned(splats: Splats, T: Float[np.ndarray, "4 4"]) -> Splats:
-    """Splats moved by a rigid transform. Harmonics above the constant one keep their axes."""
-    from scipy.spatial.transform import Rotation
-
-    quats = Rotation.from_matrix(T[:3, :3]) * Rotation.from_quat(splats.quats_wxyz[:, [1, 2, 3, 0]])
-    return replace(
-        splats, means=splats.means @ T[:3, :3].T + T[:3, 3], quats_wxyz=quats.as_quat()[:, [3, 0, 1, 2]]
-    )  # fmt: skip
-
-
 def _placed(
     twin: Twin,
     splats: Splats,
@@ -172,16 +158,23 @@ def _placed(
 ) -> Splats:
     """What is behind one object: the background, and the other objects where they are."""
     keep = np.ones(len(splats), bool)
-    means, quats = splats.means.copy(), splats.quats_wxyz.copy()
     for body in twin.bodies:
         if body.splats and (body.layer == "robot" or body.name == but):
             keep[body.splats[0] : body.splats[0] + body.splats[1]] = False
-    for body in objects:
+    moves = {body.name: now[body.name] @ np.linalg.inv(stood[body.name]) for body in objects}
+    return _relocated(twin, splats, moves).take(keep)
+
+
+def _relocated(twin: Twin, splats: Splats, moves: Mapping[str, np.ndarray]) -> Splats:
+    """All splats, those of the named bodies moved."""
+    means, quats, sh = splats.means.copy(), splats.quats_wxyz.copy(), splats.sh.copy()
+    for name, move in moves.items():
+        body = twin.body(name)
         assert body.splats is not None
         run = slice(body.splats[0], body.splats[0] + body.splats[1])
-        placed = turned(_run(splats, body), now[body.name] @ np.linalg.inv(stood[body.name]))
-        means[run], quats[run] = placed.means, placed.quats_wxyz
-    return replace(splats, means=means, quats_wxyz=quats).take(keep)
+        there = placed(_run(splats, body), move)
+        means[run], quats[run], sh[run] = there.means, there.quats_wxyz, there.sh
+    return replace(splats, means=means, quats_wxyz=quats, sh=sh)
 
 
 def _plates(clips: Sequence[Clip], behind: Splats) -> Mapping[str, np.ndarray] | Splats:
@@ -258,14 +251,8 @@ def _made(
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(twin.path(name), target)
     (folder / "scene.xml").write_text(moved_scene(twin.path(), poses), encoding="utf-8")
-    means, quats = splats.means.copy(), splats.quats_wxyz.copy()
-    for name, T in poses.items():
-        body = twin.body(name)
-        assert body.splats is not None
-        run = slice(body.splats[0], body.splats[0] + body.splats[1])
-        placed = turned(_run(splats, body), T @ np.linalg.inv(stood[name]))
-        means[run], quats[run] = placed.means, placed.quats_wxyz
-    write_ply(folder / "splats.ply", replace(splats, means=means, quats_wxyz=quats))
+    moves = {name: T @ np.linalg.inv(stood[name]) for name, T in poses.items()}
+    write_ply(folder / "splats.ply", _relocated(twin, splats, moves))
     return folder
 
 

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 THIN = float(np.log(1e-6))
 
 
-def placed(splats: Splats, T: Float[np.ndarray, "4 4"]) -> Splats:
-    """The splats after a rigid motion of the whole, harmonics turned with them."""
+def placed(splats: Splats, T: Float[np.ndarray, "4 4"], scale: float = 1.0) -> Splats:
+    """The splats scaled about the origin and then moved by a rigid transform, harmonics turned with them."""
     from scipy.spatial.transform import Rotation
 
     turn = Rotation.from_matrix(np.asarray(T)[:3, :3])
     quats = Rotation.from_quat(np.roll(splats.quats_wxyz.astype(float), -1, axis=1)) if len(splats) else None
     turned = np.roll((turn * quats).as_quat(), 1, axis=1) if quats is not None else splats.quats_wxyz
-    means = splats.means.astype(float) @ np.asarray(T)[:3, :3].T + np.asarray(T)[:3, 3]
+    means = scale * splats.means.astype(float) @ np.asarray(T)[:3, :3].T + np.asarray(T)[:3, 3]
+    log_scales = splats.log_scales + np.float32(np.log(scale))
     bands = splats.sh.shape[1]
     sh = np.einsum("ij,njc->nic", turned_harmonics(np.asarray(T)[:3, :3], bands), splats.sh)
-    return replace(splats, means=means, quats_wxyz=turned, sh=sh)
+    return replace(splats, means=means, quats_wxyz=turned, log_scales=log_scales, sh=sh)
 
 
 def turned_harmonics(R: Float[np.ndarray, "3 3"], bands: int) -> Float[np.ndarray, "K K"]:
