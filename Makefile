@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := ros,mesh,tags,dev
+EXTRAS := learn,ros,mesh,tags,view,usd,policies,dev
 STAMP := $(VENV)/installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS ?= 2

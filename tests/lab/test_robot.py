@@ -10,9 +10,10 @@ import pytest
 
 from twinproof.lab.handover import ORDER
 from twinproof.lab.motion import OPERATORS
-from twinproof.lab.robot import LabRobot, Limits, Robot, Start, default_limits
+from twinproof.lab.robot import LabRobot, default_limits
 from twinproof.lab.take import Take, play
 from twinproof.nouns.errors import RobotError
+from twinproof.nouns.robot import Limits, Robot, Start
 
 PAGE = Path(__file__).parents[2] / "docs" / "robot_interface.md"
 

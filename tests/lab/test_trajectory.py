@@ -10,8 +10,9 @@ import pytest
 
 from twinproof.lab.drive import play
 from twinproof.lab.record import Options, in_memory, record
-from twinproof.lab.robot import LabRobot, Start
+from twinproof.lab.robot import LabRobot
 from twinproof.nouns.errors import ConfigError, RobotError
+from twinproof.nouns.robot import Start
 from twinproof.nouns.trajectory import Trajectory, read_trajectory
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinproof.lab.robot import Limits, Observation, Robot, Start
 from twinproof.nouns.errors import RobotError
+from twinproof.nouns.robot import Limits, Observation, Robot, Start
 from twinproof.nouns.trajectory import Trajectory
 
 if TYPE_CHECKING:

@@ -1,14 +1,8 @@
-"""The robot interface that policies are deployed through, and the lab's robot behind it.
-
-A real robot's driver implements the same small protocol; docs/robot_interface.md shows one in forty lines.
-"""
+"""The lab's robot behind the robot interface (nouns/robot.py): a hidden reality that senses and obeys."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
 
 import numpy as np
 
@@ -22,106 +16,8 @@ from twinproof.lab.push import put_object
 from twinproof.lab.reality import Reality
 from twinproof.nouns.errors import RobotError
 from twinproof.nouns.randomness import stream
+from twinproof.nouns.robot import Limits, Observation, Picture, Start, numbers
 from twinproof.nouns.trace import Event
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A camera's newest picture with the stamp of its own clock."""
-
-    stamp_s: float
-    rgb: np.ndarray
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What a robot reports at one tick. Arrays are in the order of `joints`."""
-
-    stamp_s: float
-    position: np.ndarray
-    velocity: np.ndarray
-    torque: np.ndarray
-    images: Mapping[str, Picture] = field(default_factory=dict)
-    stopped: bool = False  # the watchdog has taken over; commands are refused until a reset
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a robot may be told. Beyond it a command is clipped and counted, or refused and counted.
-
-    Bounds are finite and in order; a speed is positive, and infinite where there is no limit.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    speed: np.ndarray  # largest change of a command in a second
-    beyond: Literal["clip", "refuse"] = "clip"
-
-    def __post_init__(self) -> None:
-        if self.beyond not in ("clip", "refuse"):
-            raise RobotError(f"limits with beyond={self.beyond!r} cannot be. Use clip or refuse.")
-        for name in ("low", "high", "speed"):
-            row = _numbers(getattr(self, name))
-            if row is None or row.ndim != 1:
-                raise RobotError(f"limits.{name} is {getattr(self, name)!r:.80}. Give a row of numbers, one a joint.")
-            row.setflags(write=False)
-            object.__setattr__(self, name, row)
-        if not len(self.low) == len(self.high) == len(self.speed):
-            widths = f"{len(self.low)}, {len(self.high)} and {len(self.speed)}"
-            raise RobotError(f"limits.low, high and speed have {widths} numbers. Give each one number a joint.")
-        for wrong, what in (
-            (~np.isfinite(self.low) | ~np.isfinite(self.high), "bounds must be finite"),
-            (self.low > self.high, "low must not be above high"),
-            (~(self.speed > 0), "a speed must be positive (infinite: no limit)"),
-        ):
-            if wrong.any():
-                k = int(np.argmax(wrong))
-                raise RobotError(
-                    f"the limits of joint {k} are {self.low[k]} to {self.high[k]} at {self.speed[k]} a second; "
-                    f"{what}. Correct them."
-                )
-
-
-@dataclass(frozen=True)
-class Start:
-    """The condition a trial begins from. Without `at_m` the object lies where the seed puts it."""
-
-    object: str = ""
-    session: str = "day_0"
-    seed: int = 0
-    at_m: tuple[float, float] | None = None
-    yaw_rad: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise RobotError(f"a trial cannot begin from seed {self.seed}. Use 0 or more.")
-        if not np.isfinite([*(self.at_m or ()), self.yaw_rad]).all():
-            raise RobotError(
-                f"an object cannot lie at {self.at_m} m, turned by {self.yaw_rad} rad. Use finite numbers."
-            )
-
-
-class Robot(Protocol):
-    """Anything that senses and obeys at a fixed rate.
-
-    `reset` brings it to its start, `observe` waits for the next tick and reports, `act` sets the target until the next
-    one: of several in one tick the last counts, and the speed limit holds from tick to tick. Without `act` for
-    `watchdog` ticks in a row the robot holds still and stops. `counts` tells how often a limit was met.
-    """
-
-    joints: tuple[str, ...]
-    rate_hz: float
-    limits: Limits
-    watchdog: int
-    counts: Counter[str]
-
-    def reset(self, condition: Start) -> Observation: ...
-
-    def observe(self) -> Observation: ...
-
-    def act(self, command: np.ndarray) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class LabRobot:
@@ -209,7 +105,7 @@ class LabRobot:
         if self._stopped:
             self.counts["refused: stopped"] += 1
             raise RobotError(f"the robot stopped after {self.watchdog} ticks without a command. Reset it.")
-        wanted = _numbers(command)
+        wanted = numbers(command)
         if wanted is None or wanted.shape != (len(self.joints),) or not np.isfinite(wanted).all():
             self.counts["refused: not a command"] += 1
             found = (
@@ -231,7 +127,7 @@ class LabRobot:
         if behaviour not in self.bench.tasks:
             known = ", ".join(self.bench.tasks)
             raise RobotError(f"bench {self.bench.name!r} has no behaviour {behaviour!r} to judge. It has {known}.")
-        goal, width = None if goal_m is None else _numbers(goal_m), self.bench.goals.get(behaviour, 0)
+        goal, width = None if goal_m is None else numbers(goal_m), self.bench.goals.get(behaviour, 0)
         if width and (goal is None or goal.ndim != 1 or not width <= len(goal) <= 3 or not np.isfinite(goal).all()):
             raise RobotError(
                 f"{behaviour!r} was to be judged by the goal {goal_m!r:.60}; needed is where the object was to go, "
@@ -293,14 +189,6 @@ class LabRobot:
             rgb = self._films[camera.name].picture(taken, self._ticks)
             pictures[camera.name] = Picture(taken - camera.clock_offset_s, rgb)
         return pictures
-
-
-def _numbers(value: object) -> np.ndarray | None:
-    """A copy as numbers, or None where it is none."""
-    try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
 
 
 def default_limits(bench: str) -> Limits:

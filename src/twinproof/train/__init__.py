@@ -1,0 +1,1 @@
+"""From a twin and its ranges to policies that need nothing the real robot cannot measure."""
