@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from twinproof.nouns.errors import ConfigError, TraceError
+from twinproof.nouns.interval import (
+    Interval,
+    check_counts,
+    check_level,
+    clopper_pearson,
+    mean_interval,
+    refuse_level,
+)
 
-
-@dataclass(frozen=True)
-class Interval:
-    """A number and what encloses it at a level: `low` to `high` cover the truth in that share of experiments."""
-
-    value: float
-    low: float
-    high: float
-    level: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} ({self.low:.3g} … {self.high:.3g})"
-
-
-def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> Interval:
-    """The exact interval of a success rate: it covers at least `level`, whatever the rate."""
-    from scipy.special import betaincinv
-
-    _check(successes, trials, level)
-    tail = (1 - level) / 2
-    low = 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, tail))
-    high = 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, 1 - tail))
-    return Interval(successes / trials, low, high, level)
+__all__ = [
+    "Interval",
+    "at_least",
+    "beta_posterior",
+    "check_level",
+    "clopper_pearson",
+    "mean_interval",
+    "share_interval",
+    "trials_needed",
+    "wilson",
+]
 
 
 def at_least(successes: int, trials: int, level: float = 0.95) -> float:
     """The exact one-sided lower bound of a success rate, for claims."""
-    return clopper_pearson(successes, trials, 2 * level - 1).low if level > 0.5 else _refuse(level)
+    return clopper_pearson(successes, trials, 2 * level - 1).low if level > 0.5 else refuse_level(level)
 
 
 def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
     """Wilson's score interval of a success rate: covers about `level`, and is narrower than the exact one."""
-    _check(successes, trials, level)
+    check_counts(successes, trials, level)
     return _score(successes / trials, trials, level)
 
 
@@ -78,25 +70,12 @@ def beta_posterior(
     """Mean and central credible interval of a success rate under a Beta prior."""
     from scipy.special import betaincinv
 
-    _check(successes, trials, level, fewest=0)
+    check_counts(successes, trials, level, fewest=0)
     a, b = prior[0] + successes, prior[1] + trials - successes
     if not (prior[0] > 0 and prior[1] > 0):
         raise ConfigError(f"the Beta prior is {prior}; both numbers are above zero.")
     low, high = (float(betaincinv(a, b, share)) for share in ((1 - level) / 2, (1 + level) / 2))
     return Interval(a / (a + b), low, high, level)
-
-
-def mean_interval(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
-    """A mean with Student's interval; the values are independent, such as one a pair of episodes."""
-    from scipy.special import stdtrit
-
-    array = np.asarray(values, dtype=float)
-    check_level(level)
-    if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all():
-        raise TraceError(f"an interval of a mean needs two finite values or more; found {array.shape}.")
-    half = float(stdtrit(len(array) - 1, (1 + level) / 2)) * float(array.std(ddof=1)) / math.sqrt(len(array))
-    middle = float(array.mean())
-    return Interval(middle, middle - half, middle + half, level)
 
 
 def trials_needed(
@@ -115,23 +94,7 @@ def trials_needed(
     return max(1, math.ceil(size * (1 - correlation) - 1e-9))
 
 
-def check_level(level: float) -> None:
-    """A level lies strictly between 0 and 1."""
-    if not 0 < level < 1:
-        _refuse(level)
-
-
-def _refuse(level: float) -> float:
-    raise ConfigError(f"the level {level} is no share between 0 and 1 (above 0.5 where it is one-sided).")
-
-
 def _quantile(share: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(share))
-
-
-def _check(successes: int, trials: int, level: float, fewest: int = 1) -> None:
-    check_level(level)
-    if not (trials >= fewest and 0 <= successes <= trials):
-        raise TraceError(f"{successes} successes of {trials} trials cannot be. Count them again.")
