@@ -1,0 +1,85 @@
+"""The guard's commands: split before anything is fitted, and audit afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from twinproof import settings
+
+
+@dataclass(frozen=True)
+class Split:
+    """Split a Recording into calibration, validation and a sealed holdout, before anything is fitted.
+
+    examples:
+      twinproof split recording --group-by object,session --out split
+      twinproof split recording --sizes 0.5 0.2 0.3 --seed 7 --out split
+      twinproof split one_long_run --spans --gap-s 2 --out split
+    """
+
+    recording: Positional[Path]
+    """A Recording folder."""
+    out: Path
+    """The new Split folder."""
+    group_by: str | None = None
+    """Labels that may not stand in two parts, with commas, or "none". Default: object, scene, session, camera_path."""
+    sizes: tuple[float, float, float] = (0.6, 0.2, 0.2)
+    """Shares of calibration, validation and holdout, met as well as whole groups allow."""
+    seed: int = 0
+    """Decides which groups go where."""
+    duplicates: Literal["group", "refuse"] = "group"
+    """Episodes that copy one another are kept in one part, or refused."""
+    threshold: float = 3.0
+    """Two episodes closer than this many noise floors are copies."""
+    spans: bool = False
+    """Cut each episode into three stretches of time instead of keeping episodes whole."""
+    gap_s: float = 1.0
+    """With --spans: how much is thrown away between two stretches."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Check a Split: the ledger's chain, the sealed holdout, every file, and who fitted what and when.
+
+    examples:
+      twinproof audit split
+      twinproof audit split posterior twin       also checks what these artifacts say they saw
+
+    Exit code 1 on any break.
+    """
+
+    split: Positional[Path]
+    """A Split folder."""
+    artifacts: Positional[tuple[Path, ...]] = ()
+    """Folders made from it."""
+    json: bool = False
+    """Print JSON instead of sentences."""
+
+
+def split(config: Split) -> int:
+    """`twinproof split`."""
+    from twinproof.guard import report
+    from twinproof.guard.make import Grouping, make
+    from twinproof.nouns.progress import bar
+    from twinproof.nouns.recording import Recording
+
+    named = None if config.group_by is None else tuple(key.strip() for key in config.group_by.split(",") if key.strip())
+    keys = () if named == ("none",) else named
+    how = Grouping(keys, config.sizes, config.seed, config.duplicates, config.threshold, config.spans, config.gap_s)
+    with bar("split") as progress:
+        made = make(Recording.load(config.recording), config.out, how, progress)
+    settings.save(settings.resolved(config, "split"), config.out)
+    report.split(made, config.out)
+    return 0
+
+
+def audit(config: Audit) -> int:
+    """`twinproof audit`."""
+    from twinproof.guard import report
+    from twinproof.guard.audit import audit as checked
+
+    return report.audit(checked(config.split, config.artifacts), as_json=config.json)
