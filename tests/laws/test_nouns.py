@@ -27,6 +27,7 @@ from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.split import Split
 from twinproof.nouns.trace import Trace
+from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
 
 
@@ -85,6 +86,10 @@ NOUNS = {
     ),
     "trace": Noun(
         Trace, "trace.json", errors.TraceError, lambda tmp: examples.trace(), lambda tmp: examples.trace(1), Trace.load
+    ),
+    "trials": Noun(
+        Trials, "trials.json", errors.TraceError,
+        lambda tmp: examples.all_trials(), lambda tmp: examples.all_trials(attempt=2), Trials.load,
     ),
     "evidence": Noun(
         Evidence, "evidence.json", errors.EvidenceError,

@@ -22,6 +22,7 @@ from twinproof.nouns.source import Declared, Inferred, Measured
 from twinproof.nouns.theta import ParameterInfo, Theta
 from twinproof.nouns.trace import Event, Trace
 from twinproof.nouns.trial import Trial
+from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Alignment, Body, CollisionPart, Twin, TwinCamera
 
 MASS = ParameterInfo("body.cube.mass", "kg", 0.01, 10.0, log=True)
@@ -277,6 +278,20 @@ def trials(of_panel: Panel, policies=("ppo", "scripted"), kept: str | None = Non
             )
         )
     return tuple(rows)
+
+
+def all_trials(**changes) -> Trials:
+    kept = trace()
+    defaults = {
+        "trials": trials(panel(), kept=kept.hash),
+        "parents": {"panel": "6" * 64, "split": "5" * 64, "policy/ppo": "9" * 64},
+        "traces": {kept.hash: kept},
+        "summary": {"success": {"ppo": {"lab": [0.5, 0.2, 0.8]}}, "notes": ["two"], "agreement": None},
+        "reality": "lab bench 'push', simulated",
+        "ledger": HEAD,
+        "versions": {"twinproof": "0.1.0"},
+    }
+    return of(Trials, defaults, changes)
 
 
 def claims() -> tuple[Claim, ...]:
