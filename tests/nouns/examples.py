@@ -326,5 +326,6 @@ def evidence(**changes) -> Evidence:
         "seeds": {"train": 7},
         "machine": {"cpu": "x86-64, 2 cores"},
         "report": "<!doctype html><title>evidence</title>",
+        "documents": {"report.md": b"# evidence", "pictures/front.png": b"PNG"},
     }
     return of(Evidence, defaults, changes)

@@ -133,3 +133,13 @@ def test_a_table_that_is_no_table_of_trials_is_named(tmp_path):
     pq.write_table(pa.table({"policy": ["a"]}), tmp_path / "b.parquet")
     with pytest.raises(TraceError, match="lacks the columns condition, domain, failure"):
         read_trials(tmp_path / "b.parquet")
+
+
+def test_documents_have_their_places_and_come_back(tmp_path):
+    thing = evidence()
+    assert thing == evidence(documents={})
+    thing.save(tmp_path / "e")
+    assert dict(Evidence.load(tmp_path / "e").documents) == {"report.md": b"# evidence", "pictures/front.png": b"PNG"}
+    for name in ("evidence.json", "../report.md", "pictures/a/b.png", "notes.txt"):
+        with pytest.raises(EvidenceError, match="has no place in evidence"):
+            evidence(documents={name: b""})

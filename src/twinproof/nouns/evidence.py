@@ -4,6 +4,7 @@ evidence.json     hashes of all inputs, fits with the episodes they read, parame
 trials.parquet    one row per trial; every figure of the report is computed from it
 traces/HASH/      what happened in each trial
 report.html       for people; made from the rest, so the evidence's hash does not depend on it
+report.md …       the documents beside it: the report in other forms, pictures, a scene, the crate's description
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from twinproof.nouns.artifact import Artifact
 from twinproof.nouns.episode import Lazy
 from twinproof.nouns.errors import EvidenceError
-from twinproof.nouns.files import write_whole
+from twinproof.nouns.files import SAFE_NAME, write_whole
 from twinproof.nouns.frozen import Frozen, frozen_json, settle
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.ledger import LedgerHead
@@ -28,6 +29,9 @@ from twinproof.nouns.source import Source
 from twinproof.nouns.theta import ParameterInfo
 from twinproof.nouns.trace import Trace
 from twinproof.nouns.trial import Trial, read_trials, trials_hash, write_trials
+
+DOCUMENTS = ("report.md", "report.json", "scene.html", "ro-crate-metadata.json")
+PICTURES = "pictures"
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Evidence(Artifact):
 
     NAME: ClassVar = "evidence"
     ERROR: ClassVar = EvidenceError
-    PARTS: ClassVar = ("trials", "traces", "report")
+    PARTS: ClassVar = ("trials", "traces", "report", "documents")
 
     inputs: Mapping[str, Input]  # recording, split, twin, posterior, randomization, policy/NAME, …
     fits: tuple[Fit, ...]
@@ -108,6 +112,7 @@ class Evidence(Artifact):
     seeds: Mapping[str, int] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)  # its kind, never its name
     report: str | None = None
+    documents: Mapping[str, bytes] = field(default_factory=dict)  # file name -> content, beside the report
 
     def __post_init__(self) -> None:
         _check_complete(self)
@@ -116,8 +121,9 @@ class Evidence(Artifact):
         self.panel.check_holdout(self.holdout)
         self.panel.check_trials(self.trials)
         _check_traces(self)
+        _check_documents(self)
         traces = self.traces if isinstance(self.traces, Lazy) else Frozen(self.traces)
-        settle(self, traces=traces, inputs=Frozen(self.inputs))
+        settle(self, traces=traces, inputs=Frozen(self.inputs), documents=Frozen(self.documents))
         for name in ("split", "figures", "versions", "seeds", "machine"):
             settle(self, **{name: frozen_json(getattr(self, name), name, EvidenceError)})
 
@@ -138,16 +144,21 @@ class Evidence(Artifact):
             self.traces[hash].save(folder / "traces" / hash)
         if self.report is not None:
             write_whole(folder / "report.html", self.report.encode())
+        for name, content in self.documents.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            write_whole(folder / name, content)
 
     @classmethod
     def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:
         trials = read_trials(folder / "trials.parquet")
         names = tuple(sorted({trial.trace for trial in trials if trial.trace is not None}))
         report = folder / "report.html"
+        beside = [folder / name for name in DOCUMENTS] + sorted(folder.glob(f"{PICTURES}/*"))
         return {
             "trials": trials,
             "traces": Lazy(names, lambda hash: _read_trace(folder / "traces" / hash)),
             "report": report.read_text(encoding="utf-8") if report.exists() else None,
+            "documents": {path.relative_to(folder).as_posix(): path.read_bytes() for path in beside if path.is_file()},
         }
 
 
@@ -195,6 +206,15 @@ def _check_criteria(evidence: Evidence) -> None:
             raise EvidenceError(
                 f"the claim {claim.name!r} is judged by the threshold {claim.threshold}; the panel stated "
                 f"{criterion.threshold} before the first trial. Judge it by that."
+            )
+
+
+def _check_documents(evidence: Evidence) -> None:
+    for name in evidence.documents:
+        folder, _, file = name.rpartition("/")
+        if name not in DOCUMENTS and not (folder == PICTURES and SAFE_NAME.fullmatch(file)):
+            raise EvidenceError(
+                f"the document {name!r} has no place in evidence. It is {', '.join(DOCUMENTS)}, or {PICTURES}/NAME."
             )
 
 
