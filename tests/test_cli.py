@@ -54,6 +54,26 @@ def test_help_names_every_command(capsys):
     assert all(f"  {command} " in shown for command in cli.COMMANDS)
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["ingest", "--help"]])
+def test_a_reader_that_stops_early_sees_no_trace(arguments):
+    command = subprocess.Popen(
+        [PYTHON, "-m", "twinproof.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    command.stdout.close()  # like `| head` after its last line
+    assert command.stderr.read() == ""
+    assert command.wait() == 128 + signal.SIGPIPE
+    command.stderr.close()
+
+
+def test_another_pipe_that_breaks_is_not_hidden(monkeypatch):
+    def broken(arguments):
+        raise BrokenPipeError("the robot's socket")
+
+    monkeypatch.setattr(cli, "_main", broken)
+    with pytest.raises(BrokenPipeError, match="robot"):
+        cli.main([])
+
+
 def test_nothing_heavy_is_imported_before_parsing():
     code = (
         "import sys, twinproof.cli as cli\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from twinproof import (
     cli_ingest,
     cli_lab,
     cli_reconstruct,
+    cli_run,
     cli_splat,
     settings,
 )
@@ -42,6 +45,9 @@ def _doctor(config: Doctor) -> int:
 
 
 COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
+    "run": (cli_run.Run, cli_run.run),
+    "status": (cli_run.Status, cli_run.status),
+    "demo": (cli_run.Demo, cli_run.demo),
     "ingest": (cli_ingest.Ingest, cli_ingest.ingest),
     "inspect": (cli_ingest.Inspect, cli_ingest.inspect),
     "split": (cli_guard.Split, cli_guard.split),
@@ -64,7 +70,26 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `twinproof`."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        try:
+            _main(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            sys.stdout.flush()  # here, where a reader that is gone (`| head`) can be noticed
+    except BrokenPipeError:
+        if not _reader_gone():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
+        sys.exit(128 + signal.SIGPIPE)
+
+
+def _reader_gone() -> bool:
+    """Whether stdout is what broke, and no other pipe or socket."""
+    look = select.poll()
+    look.register(sys.stdout.fileno(), select.POLLOUT)
+    return any(state & select.POLLERR for _, state in look.poll(0))
+
+
+def _main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         sys.stdout.write(overview())
         sys.exit(0)
