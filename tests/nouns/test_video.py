@@ -145,3 +145,37 @@ def test_the_hash_names_pictures_and_stamps_and_not_the_file(tmp_path):
     one, other = (film(tmp_path / name, ENCODINGS["av1"]) for name in ("a.mp4", "b.mp4"))
     assert one == other
     assert replace(one, time_s=one.time_s + 0.01) != one
+
+
+def jpeg_film(path: Path, pix_fmt: str, luma: np.ndarray, chroma: int) -> Video:
+    """One full-range frame whose samples are given, stored without loss."""
+    import av
+    from av.video.reformatter import ColorRange
+
+    height, width = luma.shape
+    frame = av.VideoFrame(width, height, pix_fmt)
+    for k, plane in enumerate(frame.planes):
+        rows = np.full((plane.height, plane.line_size), chroma, np.uint8)
+        if k == 0:
+            rows[:, :width] = luma
+        plane.update(rows.tobytes())
+    frame.color_range, frame.pts = ColorRange.JPEG, 0
+    with av.open(str(path), "w") as output:
+        stream = output.add_stream("libx264", rate=10, options={"qp": "0"})
+        stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
+        stream.codec_context.color_range = ColorRange.JPEG
+        output.mux(stream.encode(frame))
+        output.mux(stream.encode())
+    packets = index_packets(path, "front")
+    return Video("front", path, "rgb", "h264", width, height, np.zeros(1), packets.pts, packets.key, "0" * 64)
+
+
+@pytest.mark.parametrize("pix_fmt", ["yuvj420p", "yuvj444p"])
+def test_a_full_range_frame_decodes_as_bright_as_it_is(tmp_path, pix_fmt):
+    luma = np.repeat(np.arange(40, 200, dtype=np.uint8)[None], 32, axis=0)
+    video = jpeg_film(tmp_path / "v.mp4", pix_fmt, luma, chroma=138)
+    (_, picture), off = next(video.frames()), 138 - 128
+    # JFIF: the matrix of BT.601, samples from 0 to 255
+    want = luma[..., None] + off * np.array([1.402, -0.344136 - 0.714136, 1.772])
+    error = picture[4:-4, 8:-8].astype(float) - want[4:-4, 8:-8]
+    assert np.abs(error).max() < 0.55  # nearest whole numbers; the fast conversion is 1 too dark and more

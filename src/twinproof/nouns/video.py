@@ -178,7 +178,13 @@ class VideoReader:
         )
 
     def _picture(self, frame: Any) -> np.ndarray:
-        picture: np.ndarray = frame.to_ndarray(format=PIXELS[self.video.pixels])
+        from av.video.reformatter import ColorRange, Interpolation
+
+        # Full-range frames (JPEG, yuvj) hold what a camera saw to the last step; the fast conversion darkens them by
+        # up to 1 of 255. Exact, it takes 3 ms instead of 0.2 ms at 640 × 480: ordinary video is left to the fast one.
+        exact = Interpolation.BICUBIC | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
+        how = {"interpolation": int(exact)} if frame.color_range == ColorRange.JPEG else {}
+        picture: np.ndarray = frame.to_ndarray(format=PIXELS[self.video.pixels], **how)
         if self.video.pixels == "depth_m":
             return np.ascontiguousarray(picture).view("<f4")[..., 0]
         return picture
