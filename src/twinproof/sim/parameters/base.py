@@ -66,7 +66,7 @@ class Parameter(ABC):
 
     @property
     def channel(self) -> str:
-        """ "control" or "sensor" where it acts outside the model (channels.py), else empty."""
+        """Where it acts outside the model: "control" or "sensor" (channels.py), "episode" (disturb.py); else empty."""
         return self.CHANNEL
 
     @property

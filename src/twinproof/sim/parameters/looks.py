@@ -260,3 +260,18 @@ class LightIntensity(Entry):
 
     def thing(self, spec: MjSpec) -> Any:
         return spec.light(self.name)
+
+
+@dataclass(frozen=True)
+class LightSoftness(Entry):
+    """The radius of the lamp (of a directional light the tangent of its half-angle): how soft shadows are."""
+
+    KIND: ClassVar = "light"
+    QUANTITY: ClassVar = "softness"
+    UNIT: ClassVar = "m"
+    LIMITS: ClassVar = (0.0, 10.0)
+    FIELDS: ClassVar = ("light_bulbradius",)
+    ATTRIBUTE: ClassVar = "bulbradius"
+
+    def thing(self, spec: MjSpec) -> Any:
+        return spec.light(self.name)

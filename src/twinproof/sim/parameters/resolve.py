@@ -20,6 +20,15 @@ from twinproof.sim.parameters.actuators import (
     ActuatorVelocityGain,
 )
 from twinproof.sim.parameters.base import Parameter, names, nearest
+from twinproof.sim.parameters.beside import (
+    AROUND,
+    ActuatorNoise,
+    Around,
+    BodyPush,
+    BodyStart,
+    JointReadingNoise,
+    JointStart,
+)
 from twinproof.sim.parameters.bodies import COORDINATES, BodyCentre, BodyInertia, BodyMass
 from twinproof.sim.parameters.contacts import ContactImpedance, ContactReference, ContactSpring, Friction, Restitution
 from twinproof.sim.parameters.geometry import GeomScale, Gravity, MeshScale
@@ -40,6 +49,7 @@ from twinproof.sim.parameters.looks import (
     LightIntensity,
     LightLevel,
     LightPlace,
+    LightSoftness,
 )
 from twinproof.sim.parameters.sensors import SensorBias, SensorDelay, SensorNoise, SensorQuantum, SignalError
 from twinproof.sim.parameters.surfaces import (
@@ -74,6 +84,8 @@ KINDS: dict[str, dict[str, Maker]] = {
         "mass": BodyMass,
         **{f"com_{'xyz'[k]}": partial(BodyCentre, axis=k) for k in range(3)},
         **{f"inertia_{c}": partial(BodyInertia, coordinate=c) for c in COORDINATES},
+        **{f"start_{where}": partial(BodyStart, which=where) for where in ("x", "y", "z", "yaw")},
+        "push": BodyPush,
         **_contacts("body"),
     },
     "geom": {
@@ -89,6 +101,8 @@ KINDS: dict[str, dict[str, Maker]] = {
         "stiffness": JointStiffness,
         "range_offset": JointRangeOffset,
         "offset": JointOffset,
+        "start": JointStart,
+        **{f"{what}_noise": partial(JointReadingNoise, which=what) for what in ("position", "velocity", "torque")},
     },
     "actuator": {
         "gain": ActuatorGain,
@@ -98,6 +112,7 @@ KINDS: dict[str, dict[str, Maker]] = {
         "delay": ActuatorDelay,
         "delay_jitter": ActuatorDelayJitter,
         "backlash": ActuatorBacklash,
+        "noise": ActuatorNoise,
     },
     "camera": {
         **{"xyz"[k]: partial(CameraPlace, axis=k) for k in range(3)},
@@ -110,6 +125,7 @@ KINDS: dict[str, dict[str, Maker]] = {
         **{angle: partial(LightDirection, angle=angle) for angle in ("azimuth", "elevation")},
         **{part: partial(LightLevel, part=part) for part in ("diffuse", "ambient", "specular")},
         "intensity": LightIntensity,
+        "softness": LightSoftness,
     },
     "material": {
         **{colour: partial(MaterialColour, colour=colour) for colour in COLOURS},
@@ -137,9 +153,13 @@ def parameter(id: str) -> Parameter:
         return Gravity(rest)
     if kind == "signal" and name and quantity in SIGNAL:
         return SignalError(name, quantity)
+    if kind in AROUND:
+        if rest not in AROUND[kind]:
+            raise SimError(f"{id!r} is no parameter: {kind} has no {rest!r}. {nearest(rest, AROUND[kind])}")
+        return Around(kind, rest)
     if kind not in KINDS:
         raise SimError(
-            f"{id!r} is no parameter: it begins with {kind!r}. {nearest(kind, [*KINDS, 'gravity', 'signal'])}"
+            f"{id!r} is no parameter: it begins with {kind!r}. {nearest(kind, [*KINDS, *AROUND, 'gravity', 'signal'])}"
         )
     if not name or quantity not in KINDS[kind]:
         raise SimError(f"{id!r} is no parameter: a {kind} has no {quantity!r}. {nearest(quantity, KINDS[kind])}")
