@@ -1,0 +1,20 @@
+"""From a Policy on disk to something that acts."""
+
+from __future__ import annotations
+
+from twinproof.nouns.actor import Actor
+from twinproof.nouns.errors import PolicyError
+from twinproof.nouns.policy import Policy
+
+
+def actor_of(policy: Policy) -> Actor:
+    """The actor of a policy. A scripted one, or a planner, is code: construct it and pass it instead."""
+    match policy.kind:
+        case "mlp" | "recurrent":
+            from twinproof.policies.network_actor import NetworkActor
+
+            return NetworkActor(policy)
+        case _:
+            raise PolicyError(
+                f"a policy of kind {policy.kind!r} holds no network: it is code. Construct its actor and pass that."
+            )
