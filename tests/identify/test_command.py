@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from tests.identify.folders import split_folder
-from tests.sim.motions import PENDULUM
 from twinproof import cli
 from twinproof.guard.audit import audit
 from twinproof.identify.cloud import CloudNewton
-from twinproof.identify.command import Asked, horizons_of, method_of, number, pairs, point_of, run, scenes_of
+from twinproof.identify.command import Asked, horizons_of, method_of, number, pairs, point_of, run
 from twinproof.identify.fit import GaussNewton
 from twinproof.identify.laplace import Laplace
 from twinproof.nouns.errors import ConfigError, StoreError, TwinproofError
@@ -218,17 +217,6 @@ def test_horizons_are_stages_of_lengths() -> None:
 def test_pairs_and_numbers() -> None:
     assert pairs([" a = b ", "c=d=e"], "--fix", "x=1") == {"a": "b", "c": "d=e"}
     assert number("1e-3", "x") == 0.001
-
-
-def test_scenes_are_found_for_the_labels_that_occur(tmp_path: Path) -> None:
-    for name in ("box", "can", "unused"):
-        (tmp_path / f"scene_{name}.xml").write_text(PENDULUM)
-    found = scenes_of(f"{tmp_path}/scene_{{object}}.xml", [{"object": "box"}, {"object": "can"}, {"session": "day"}])
-    assert set(found) == {"object"}
-    assert set(found["object"]) == {"box", "can"}
-    assert scenes_of(None, []) == {}
-    with pytest.raises(ConfigError, match="names no label"):
-        scenes_of("}{", [])
 
 
 def test_methods_come_by_their_names() -> None:

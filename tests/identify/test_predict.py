@@ -13,11 +13,9 @@ from tests.sim.motions import PENDULUM
 from twinproof.identify.fit import Fit, GaussNewton, fit
 from twinproof.identify.laplace import Laplace
 from twinproof.identify.predict import (
-    bins,
     coverage,
     discrepancy,
     horizons_for,
-    interval_score,
     left_out_points,
     noise_by_entry,
     predict,
@@ -42,16 +40,6 @@ def drawn(found: Fit, count: int = 24) -> np.ndarray:
 
 
 # ---- by hand
-
-
-def test_the_interval_score_is_the_width_and_a_fine_for_what_lies_outside() -> None:
-    miss, half = np.array([0.0, 1.0, -1.0, 1.5, -3.0]), np.ones(5)
-    np.testing.assert_allclose(interval_score(miss, half, level=0.9), [2, 2, 2, 2 + 20 * 0.5, 2 + 20 * 2])
-    np.testing.assert_allclose(interval_score(miss[3:], half[3:], level=0.5), [2 + 4 * 0.5, 2 + 4 * 2])
-
-
-def test_a_gap_belongs_to_the_first_horizon_that_is_not_before_it() -> None:
-    np.testing.assert_array_equal(bins(np.array([0, 0.05, 0.051, 0.2, 0.49, 0.7]), HORIZONS_S), [0, 0, 1, 1, 2, 2])
 
 
 def test_horizons_fit_into_episodes_several_times() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from twinproof.nouns.split import Split
 from twinproof.nouns.strict import plain
 from twinproof.nouns.twin import Twin
 from twinproof.sim.scene import Scene
+from twinproof.sim.scenes_by_label import scenes_of
 
 
 @dataclass(frozen=True)
@@ -196,22 +197,3 @@ def number(text: str, id: str) -> float:
     if not np.isfinite(value):
         raise ConfigError(f"{id} is to be fixed at {text!r}, which is no number.")
     return value
-
-
-def scenes_of(pattern: str | None, labels: Sequence[Mapping[str, str]]) -> dict[str, dict[str, Scene]]:
-    """The scenes that a pattern such as 'practice/scene_{object}.xml' names for the labels that occur."""
-    if pattern is None:
-        return {}
-    begin, end = pattern.find("{"), pattern.find("}")
-    if begin < 0 or end < begin:
-        raise ConfigError(f"--scenes {pattern!r} names no label. Write it like 'practice/scene_{{object}}.xml'.")
-    key = pattern[begin + 1 : end]
-    found: dict[str, Scene] = {}
-    for value in sorted({each[key] for each in labels if key in each}):
-        path = Path(pattern[:begin] + value + pattern[end + 1 :])
-        if not path.is_file():
-            raise ConfigError(f"--scenes: {path} does not exist, and an episode has {key} {value!r}. Put it there.")
-        found[value] = Scene.read(path)
-    if not found:
-        raise ConfigError(f"--scenes: no episode has a label {key!r}. Label them in the rig.")
-    return {key: found}

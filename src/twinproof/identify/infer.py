@@ -37,6 +37,7 @@ from twinproof.nouns.strict import plain
 from twinproof.nouns.twin import Twin
 from twinproof.sim.experiment import Experiment, experiment
 from twinproof.sim.scene import Scene
+from twinproof.sim.scenes_by_label import ScenesByLabel, scene_for
 
 LONGEST_DELAY_S = 0.2  # only so that the vocabulary lists delays; the fit blends commands and needs no history
 SHOWN_DRAWS = 24  # draws that predictions are made with
@@ -56,7 +57,7 @@ class Question:
     priors: tuple[Stated, ...] = ()
     differ: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, float] = field(default_factory=dict)
-    scenes: Mapping[str, Mapping[str, Scene]] = field(default_factory=dict)
+    scenes: ScenesByLabel = field(default_factory=dict)
 
 
 def infer(
@@ -126,7 +127,10 @@ def identified(
         episodes=calibration.ids,
         parents={"twin": twin.hash, "split": calibration.split},
         diagnostics=diagnostics,
-        settings={"method": plain(method), "point": written(point), "starts": starts, "name": method.name},
+        settings={
+            **{"method": plain(method), "point": written(point), "starts": starts, "name": method.name},
+            **{"fixed": dict(problem.fixed), "differ": dict(problem.own)},
+        },
         method=method.name,
         seed=seed_number,
         ledger=ledger,
@@ -149,7 +153,7 @@ def problem_of(
     problems: list[str] = []
     for episode in episodes:
         try:
-            matched.append(experiment(episode, _scene_of(episode, lean, question)))
+            matched.append(experiment(episode, scene_for(episode.labels, question.scenes, lean)))
         except RecordingError as problem:
             problems.append(str(problem))
     if not matched:
@@ -159,14 +163,6 @@ def problem_of(
     own = {id: key for pattern, key in question.differ.items() for id in _matching(ids, pattern)}
     matched = [replace(each, notes=(*each.notes, *problems)) if k == 0 else each for k, each in enumerate(matched)]
     return Problem(held, tuple(matched), fixed, own)
-
-
-def _scene_of(episode: Episode, scene: Scene, question: Question) -> Scene:
-    for label, scenes in question.scenes.items():
-        value = episode.labels.get(label, "")
-        if value in scenes:
-            return scenes[value].leaner()
-    return scene
 
 
 def _matching(ids: Sequence[str], pattern: str) -> list[str]:

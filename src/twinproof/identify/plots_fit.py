@@ -26,9 +26,10 @@ from twinproof.identify.plots_style import (
     save,
     sheet,
 )
-from twinproof.identify.predict import LEVEL, noise_by_entry
+from twinproof.identify.predict import noise_by_entry
 from twinproof.identify.weigh import Stage
 from twinproof.identify.whiteness import spectrum
+from twinproof.sim.predictive import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

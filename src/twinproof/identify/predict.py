@@ -1,16 +1,12 @@
 """How well a posterior predicts: model error by signal and horizon, and whether stated bands cover what was measured.
 
-A prediction starts where readings say the robot was, and runs open loop. Its band at a horizon is made of
-    parameters    the spread of the draws' predictions
-    model error   what the best parameters left unexplained at that horizon, episodes predicted by the others' fit
-    noise         of the sensor
+Bands are those of sim/predictive.py. The model error is what the best parameters leave unexplained at a horizon,
+episodes predicted by the others' fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -20,23 +16,10 @@ from twinproof.identify.identifiability import episode_shifts, sd_of
 from twinproof.identify.problem import Problem
 from twinproof.nouns.belief import Discrepancy
 from twinproof.nouns.hashing import Json
-from twinproof.sim.shooting import Shooting, Variant
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from twinproof.sim.predictive import LEVEL, Prediction, bands, coverage_rows, predicted
 
 HORIZONS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-LEVEL = 0.9
 WIDEST = 3.0  # with one or two episodes nobody knows: bands are then at most so many times wider
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """Open-loop predictions of windows: gaps of the point estimate, the draws' spread, and where each gap belongs."""
-
-    shooting: Shooting
-    gap: Float[np.ndarray, "M"]
-    spread: Float[np.ndarray, "M"]
 
 
 def horizons_for(problem: Problem) -> tuple[float, ...]:
@@ -48,15 +31,10 @@ def horizons_for(problem: Problem) -> tuple[float, ...]:
 
 def predict(problem: Problem, horizon_s: float, point: np.ndarray, draws: np.ndarray) -> Prediction:
     """Every window from its measured start, under the point (one for each experiment, or one for all) and the draws."""
-    shooting = problem.shooting(horizon_s)
-    qpos, qvel = shooting.starts
     points = np.broadcast_to(point, (len(problem.experiments), len(problem.names)))
     values = np.stack([problem.values(row)[e] for e, row in enumerate(points)])
-    variants = [Variant(values, qpos, qvel)] + [Variant(problem.values(draw), qpos, qvel) for draw in draws]
-    gap = shooting.roll(variants).gap
-    with np.errstate(invalid="ignore"):
-        spread = np.nanstd(gap[1:], axis=0) if len(draws) > 1 else np.zeros(gap.shape[1])
-    return Prediction(shooting, gap[0], np.nan_to_num(spread))
+    shown = np.stack([problem.values(draw) for draw in draws]) if len(draws) else np.empty((0, *values.shape))
+    return predicted(problem.shooting(horizon_s), values, shown)
 
 
 def left_out_points(fitted: Fit) -> np.ndarray:
@@ -64,11 +42,6 @@ def left_out_points(fitted: Fit) -> np.ndarray:
     problem = fitted.problem
     low, high = problem.span
     return np.asarray(np.clip(fitted.unknowns + episode_shifts(fitted) * sd_of(fitted), low, high))
-
-
-def bins(horizon: np.ndarray, horizons_s: Sequence[float]) -> np.ndarray:
-    """For each gap the first stated horizon that is not before it; the last where it lies beyond."""
-    return np.minimum(np.searchsorted(np.array(horizons_s), horizon - 1e-9), len(horizons_s) - 1)
 
 
 def discrepancy(fitted: Fit, draws: np.ndarray, horizons_s: Sequence[float]) -> tuple[Discrepancy, ...]:
@@ -122,53 +95,14 @@ def coverage(
     """
     horizons_s = model_error[0].horizon_s
     told = predict(problem, horizons_s[-1], point, draws)
-    shooting = told.shooting
-    known = {each.signal: each for each in model_error}
-    error = np.zeros(len(told.gap))
-    sensor = np.zeros(len(told.gap))
-    for i, entry in enumerate(shooting.entries):
-        mine = shooting.entry == i
-        if entry in known:
-            error[mine] = np.interp(shooting.horizon[mine], known[entry].horizon_s, known[entry].sd)
-        sensor[mine] = noise.get(entry, 0.0)
-    half = ndtri(0.5 + LEVEL / 2) * np.sqrt(told.spread**2 + error**2 + sensor**2)
-    alone = ndtri(0.5 + LEVEL / 2) * told.spread
-    where = bins(shooting.horizon, horizons_s)
-    rows: list[Json] = []
-    for i, entry in enumerate(shooting.entries):
-        for h, horizon in enumerate(horizons_s):
-            mine = (shooting.entry == i) & (where == h) & np.isfinite(told.gap)
-            if mine.any():
-                rows.append(_row(entry, horizon, told.gap[mine], half[mine], alone[mine], shooting.units[i]))
-    seen = np.isfinite(told.gap)
+    made = bands(told, model_error, noise)
+    gap, seen = np.abs(told.gap), told.seen
     total: dict[str, Json] = {
         "level": LEVEL,
-        "covered": round(float(np.mean(np.abs(told.gap[seen]) <= half[seen])), 4) if seen.any() else None,
-        "covered_by_parameters_alone": round(float(np.mean(np.abs(told.gap[seen]) <= alone[seen])), 4)
-        if seen.any()
-        else None,
+        "covered": round(float(np.mean(gap[seen] <= made.half[seen])), 4) if seen.any() else None,
+        "covered_by_parameters_alone": round(float(np.mean(gap[seen] <= made.alone[seen])), 4) if seen.any() else None,
         "episodes": [each.id for each in problem.experiments],
-        "windows": shooting.windows,
-        "by_signal": rows,
+        "windows": told.shooting.windows,
+        "by_signal": coverage_rows(told, made, horizons_s),
     }
     return total
-
-
-def _row(entry: str, horizon: float, gap: np.ndarray, half: np.ndarray, alone: np.ndarray, unit: str) -> Json:
-    return {
-        "signal": entry,
-        "horizon_s": horizon,
-        "unit": unit,
-        "covered": round(float(np.mean(np.abs(gap) <= half)), 4),
-        "by_parameters_alone": round(float(np.mean(np.abs(gap) <= alone)), 4),
-        "rms": float(f"{np.sqrt(np.mean(gap**2)):.5g}"),
-        "band": float(f"{np.mean(2 * half):.5g}"),
-        "interval_score": float(f"{np.mean(interval_score(gap, half)):.5g}"),
-        "count": len(gap),
-    }
-
-
-def interval_score(miss: np.ndarray, half: np.ndarray, level: float = LEVEL) -> np.ndarray:
-    """The interval score of central intervals (Gneiting & Raftery 2007): width, and a fine for what lies outside."""
-    found: np.ndarray = 2 * half + 2 / (1 - level) * np.maximum(np.abs(miss) - half, 0.0)
-    return found
