@@ -1,0 +1,118 @@
+"""Which world a trial of the twin runs in: nominal, at the point, or a draw; on objects never seen, of their family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinproof.nouns.errors import PanelError
+from twinproof.nouns.panel import Cell, Condition
+from twinproof.nouns.posterior import Posterior
+from twinproof.nouns.randomization import Randomization
+from twinproof.nouns.randomness import stream
+from twinproof.nouns.theta import Theta
+from twinproof.nouns.twin import Twin
+
+OBJECT = "object"  # the label that names a condition's object
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """A twin, and what is known of its parameters: a posterior, ranges, or neither. Ranges are drawn from where both
+    are given, as training draws from them; the point is the posterior's.
+
+    `rebuilt` is a twin made again from the holdout: for comparison only.
+    """
+
+    twin: Twin
+    posterior: Posterior | None = None
+    randomization: Randomization | None = None
+    rebuilt: Twin | None = None
+
+    def theta(self, cell: Cell) -> Theta:
+        """The parameters of a trial's world: one for a condition and repeat, whatever the policy."""
+        match cell.domain.kind:
+            case "nominal":
+                return Theta()
+            case "twin":
+                return self.point(cell.condition)
+            case "draws":
+                return self.draw(cell.condition, cell.seed)
+            case "rebuilt":
+                if self.rebuilt is None:
+                    raise PanelError(
+                        f"the domain {cell.domain.name!r} is a twin rebuilt from the holdout, and none was given. Give "
+                        "it with --rebuilt."
+                    )
+                return Theta(self.point(cell.condition) | self.rebuilt.start)
+            case _:
+                raise PanelError(f"the domain {cell.domain.name!r} is reality: its parameters are nobody's to choose.")
+
+    def point(self, condition: Condition) -> Theta:
+        """The best single value of every parameter, for the condition's object."""
+        best = Theta() if self.randomization is None else self.randomization.point()
+        if self.posterior is not None:
+            best = self.posterior.point()
+            family = self.posterior.population
+            if family is not None and condition.labels.get(OBJECT) in family.instances:
+                values = family.values[:, family.instances.index(condition.labels[OBJECT])]
+                best |= dict(zip(family.parameters, (self.posterior.weights @ values).tolist(), strict=True))
+        return self.twin.start | best
+
+    def draw(self, condition: Condition, seed: int) -> Theta:
+        """One draw. Of an object that calibration never saw, the family's parameters are those of a new instance."""
+        rng = stream(seed, "evaluate", "draw")
+        if self.randomization is not None:
+            return self.twin.start | self.randomization.draw(rng)
+        if self.posterior is None:
+            raise PanelError(
+                "the panel has a domain of draws, and neither a posterior nor ranges were given to draw from. Give "
+                "--posterior or --randomization."
+            )
+        family = self.posterior.population
+        if family is None or condition.labels.get(OBJECT) not in family.instances:
+            return self.twin.start | self.posterior.draw_new(rng)
+        row = int(rng.choice(len(self.posterior.draws), p=self.posterior.weights))
+        drawn = dict(zip(self.posterior.ids, self.posterior.draws[row].tolist(), strict=True))
+        own = family.values[row, family.instances.index(condition.labels[OBJECT])]
+        return self.twin.start | drawn | dict(zip(family.parameters, own.tolist(), strict=True))
+
+    @property
+    def parents(self) -> dict[str, str]:
+        """The hashes of all of these, by name."""
+        named = {"twin": self.twin, "posterior": self.posterior, "randomization": self.randomization}
+        found = {name: thing.hash for name, thing in named.items() if thing is not None}
+        return found if self.rebuilt is None else {**found, "rebuilt": self.rebuilt.hash}
+
+
+def blind_order(cells: Iterable[Cell], seed: int) -> tuple[list[Cell], list[str]]:
+    """The cells in the order in which they are run, and the code that stands for each while they are.
+
+    A code says nothing of the policy: whoever sits at the robot sees it and the condition alone.
+    """
+    listed = list(cells)
+    rng = stream(seed, "evaluate", "order")
+    order = [int(k) for k in rng.permutation(len(listed))]
+    letters = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # none that are mistaken for another
+    codes: list[str] = []
+    while len(codes) < len(listed):
+        code = "".join(letters[k] for k in rng.integers(0, len(letters), 5))
+        if code not in codes[-4096:]:
+            codes.append(code)
+    return [listed[k] for k in order], codes
+
+
+def place_of(cells: Iterable[Cell]) -> dict[tuple[str, str, str, int], int]:
+    """Where each cell stands among all of a panel."""
+    return {(c.policy, c.condition.name, c.domain.name, c.repeat): k for k, c in enumerate(cells)}
+
+
+def spread(thetas: Iterable[Theta]) -> dict[str, tuple[float, float]]:
+    """The range of every parameter over some worlds, for the summary."""
+    rows: dict[str, list[float]] = {}
+    for theta in thetas:
+        for id, value in theta.items():
+            rows.setdefault(id, []).append(value)
+    return {id: (float(np.min(values)), float(np.max(values))) for id, values in sorted(rows.items())}
