@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 
 from tests.policies import nets
 from twinproof.nouns.actor import Actor
+from twinproof.policies.chunks import Chunked, Delayed, Ensembled, Latency
 from twinproof.policies.load import actor_of
+from twinproof.policies.scripted import Scripted
+from twinproof.policies.timing import Timed
+
+
+def chunks() -> Actor:
+    return actor_of(nets.policy([nets.WIDTH, 16, 10], contract=nets.contract(chunk=5)))
+
+
+def script(seen: Mapping[str, np.ndarray]) -> np.ndarray:
+    return seen["joints"][:, :2] * 0.1 + seen["time"][:, None]
+
 
 ACTORS: dict[str, Callable[[], Actor]] = {
     "mlp": lambda: actor_of(nets.policy([nets.WIDTH, 16, 2])),
     "mlp with history": lambda: actor_of(nets.policy([4 * nets.WIDTH, 16, 2], contract=nets.contract(history=4))),
-    "mlp with chunks": lambda: actor_of(nets.policy([nets.WIDTH, 16, 10], contract=nets.contract(chunk=5))),
+    "mlp with chunks": chunks,
     "recurrent": lambda: actor_of(nets.gru_policy()[0]),
+    "scripted": lambda: Scripted(nets.contract(), script),
+    "chunked": lambda: Chunked(chunks(), execute=2),
+    "chunked, remembering": lambda: Chunked(actor_of(nets.gru_policy()[0]), remembers=True),
+    "ensembled": lambda: Ensembled(chunks()),
+    "delayed": lambda: Delayed(chunks(), Latency((0.05, 0.1)), execute=2),
+    "timed": lambda: Timed(chunks()),
 }
 
 

@@ -1,0 +1,169 @@
+"""From chunks of actions to one action a tick: receding horizon, temporal ensembling, and an answer that comes late.
+
+An actor that remembers (a history, a GRU) is asked at every tick, so that it sees every tick; one that does not is
+asked only when some world needs it, with all worlds, and only the worlds in need take the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from twinproof.nouns.actor import Actor
+from twinproof.nouns.errors import PolicyError
+from twinproof.nouns.randomness import stream
+from twinproof.policies.scripted import require_count
+from twinproof.policies.sight import mask_of
+
+Seen = Mapping[str, np.ndarray]
+
+
+class Chunked:
+    """Plays the first `execute` actions of each chunk, then asks again: a receding horizon."""
+
+    def __init__(self, actor: Actor, execute: int | None = None, remembers: bool = False) -> None:
+        self.contract, self._actor = replace(actor.contract, chunk=1), actor
+        self.execute = checked_execute(actor, execute)
+        self._remembers = remembers or actor.contract.history > 1
+        self._chunk, self._age = np.zeros((0, 0, 0)), np.zeros(0, np.int64)
+
+    def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
+        """Forgets the chunks of the worlds of the mask."""
+        mask = mask_of(count, which)
+        self._actor.reset(count, seed, which)
+        if mask is None or len(self._age) != count:
+            self._chunk = np.zeros((count, self._actor.contract.chunk, len(self.contract.actions)))
+            self._age = np.full(count, self.execute)
+        else:
+            self._age[mask] = self.execute
+
+    def act(self, observations: Seen) -> np.ndarray:
+        """The action of this tick, (N, 1, actions)."""
+        require_count(len(self._age))
+        spent = self._age >= self.execute
+        if self._remembers or spent.any():
+            fresh = self._actor.act(observations)
+            self._chunk[spent] = fresh[spent]
+            self._age[spent] = 0
+        given: np.ndarray = self._chunk[np.arange(len(self._age)), self._age][:, None]
+        self._age += 1
+        return given
+
+
+class Ensembled:
+    """Asks at every tick and averages what all chunks say of it, the oldest with weight 1, the next exp(-decay), …"""
+
+    def __init__(self, actor: Actor, decay: float = 0.01) -> None:
+        if not 0 <= decay < np.inf:
+            raise PolicyError(f"temporal ensembling with a decay of {decay}; zero or more is needed.")
+        self.contract, self._actor, self._decay = replace(actor.contract, chunk=1), actor, decay
+        self._chunks, self._held = np.zeros((0, 0, 0, 0)), np.zeros(0, np.int64)
+
+    def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
+        """Forgets the chunks of the worlds of the mask."""
+        mask = mask_of(count, which)
+        self._actor.reset(count, seed, which)
+        length = self._actor.contract.chunk
+        if mask is None or len(self._held) != count:
+            self._chunks = np.zeros((count, length, length, len(self.contract.actions)))  # [n, j]: asked j ticks ago
+            self._held = np.zeros(count, np.int64)
+        else:
+            self._held[mask] = 0
+
+    def act(self, observations: Seen) -> np.ndarray:
+        """The average of what was foreseen for this tick, (N, 1, actions)."""
+        require_count(len(self._held))
+        self._chunks[:, 1:] = self._chunks[:, :-1]
+        self._chunks[:, 0] = self._actor.act(observations)
+        length = self._chunks.shape[1]
+        self._held = np.minimum(self._held + 1, length)
+        ago = np.arange(length)
+        foreseen = self._chunks[:, ago, ago]  # (N, length, A): the chunk of j ticks ago on its action j
+        newer = self._held[:, None] - 1 - ago  # place in the row, the oldest is 0
+        weight = np.where(newer >= 0, np.exp(-self._decay * np.maximum(newer, 0)), 0.0)
+        weight /= weight.sum(axis=1, keepdims=True)
+        given: np.ndarray = (weight[:, :, None] * foreseen).sum(axis=1, keepdims=True)
+        return given
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long an answer takes: one of these times, drawn anew for each call."""
+
+    samples_s: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.samples_s or not all(0 <= sample < np.inf for sample in self.samples_s):
+            raise PolicyError(f"latencies are {list(self.samples_s)[:5]} s; give at least one, none below zero.")
+
+    def ticks(self, rate_hz: float, seed: int, call: int) -> int:
+        """Ticks until the answer to a call is there: the same for every world, and in any company."""
+        rng = stream(seed, "latency", str(call))
+        return int(np.ceil(self.samples_s[int(rng.integers(len(self.samples_s)))] * rate_hz - 1e-9))
+
+
+class Delayed:
+    """An actor whose answers come late, as a server's do; one question at a time is under way.
+
+    The first answer of an episode is waited for. Later ones arrive after their latency, and what they say of ticks that
+    have passed is skipped. Meanwhile the old chunk goes on; where it ends its last action is held, and `starved` counts
+    those ticks.
+    """
+
+    def __init__(self, actor: Actor, latency: Latency, execute: int | None = None, remembers: bool = False) -> None:
+        self.contract, self._actor, self.latency = replace(actor.contract, chunk=1), actor, latency
+        self.execute = checked_execute(actor, execute)
+        self._remembers = remembers or actor.contract.history > 1
+        self.starved = np.zeros(0, np.int64)
+
+    def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
+        """Forgets the chunks of the worlds of the mask, and what was under way for them."""
+        mask = mask_of(count, which)
+        self._actor.reset(count, seed, which)
+        if mask is None or len(self.starved) != count:
+            shape = (count, self._actor.contract.chunk, len(self.contract.actions))
+            self._chunk, self._coming = np.zeros(shape), np.zeros(shape)
+            self._age, self._left, self._took, self._calls, self._seed, self.starved = np.zeros((6, count), np.int64)
+            mask = np.ones(count, bool)
+        self._age[mask], self._left[mask] = -1, -1  # no chunk yet; nothing under way
+        self._calls[mask], self._seed[mask], self.starved[mask] = 0, seed, 0
+
+    def act(self, observations: Seen) -> np.ndarray:
+        """The action of this tick, (N, 1, actions)."""
+        require_count(len(self.starved))
+        idle = self._left < 0
+        asks = idle & ((self._age < 0) | (self._age >= self.execute))
+        if self._remembers or asks.any():
+            fresh = self._actor.act(observations)
+            for world in np.flatnonzero(asks):
+                self._ask(int(world), fresh[world])
+        due = self._left == 0
+        self._chunk[due], self._age[due] = self._coming[due], self._took[due]
+        self._left[due] = -1
+        last = self._chunk.shape[1] - 1
+        self.starved += self._age > last
+        given: np.ndarray = self._chunk[np.arange(len(due)), np.minimum(self._age, last)][:, None]
+        self._age += 1
+        self._left[self._left > 0] -= 1
+        return given
+
+    def _ask(self, world: int, answer: np.ndarray) -> None:
+        first = self._age[world] < 0
+        took = (
+            0 if first else self.latency.ticks(self.contract.rate_hz, int(self._seed[world]), int(self._calls[world]))
+        )
+        self._coming[world], self._left[world], self._took[world] = answer, took, took
+        self._calls[world] += 1
+
+
+def checked_execute(actor: Actor, execute: int | None) -> int:
+    """How many actions of a chunk are played: all of them where nothing is said."""
+    chunk = actor.contract.chunk
+    played = chunk if execute is None else execute
+    if not 1 <= played <= chunk:
+        raise PolicyError(
+            f"{played} actions of each chunk are to be played, and a chunk has {chunk}. Give 1 to {chunk}."
+        )
+    return played
