@@ -14,6 +14,10 @@ def actor_of(policy: Policy) -> Actor:
             from twinproof.policies.network_actor import NetworkActor
 
             return NetworkActor(policy)
+        case "onnx":
+            from twinproof.policies.onnx_actor import OnnxActor
+
+            return OnnxActor(policy)
         case _:
             raise PolicyError(
                 f"a policy of kind {policy.kind!r} holds no network: it is code. Construct its actor and pass that."
