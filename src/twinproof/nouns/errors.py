@@ -53,6 +53,10 @@ class RandomizationError(TwinproofError):
     """Ranges or correlations that break a law of Randomization."""
 
 
+class TaskError(TwinproofError):
+    """A task that a scene cannot have, or whose observations or rewards are no numbers."""
+
+
 class PolicyError(TwinproofError):
     """A contract or weights that break a law of Policy."""
 

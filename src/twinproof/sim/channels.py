@@ -178,9 +178,9 @@ def uniform(key: np.uint64, shape: tuple[int, ...], tick: int) -> np.ndarray:
     """Numbers in (0, 1), one for each world and column: each depends on its indices, the key and the tick alone."""
     worlds, columns = shape
     with np.errstate(over="ignore"):
-        state = _mixed(np.uint64(tick) * ODD[0] + key)
-        state = _mixed(state + np.arange(worlds, dtype=np.uint64)[:, None] * ODD[1])
-        bits = _mixed(state + np.arange(columns, dtype=np.uint64) * ODD[2])
+        state = mixed(np.uint64(tick) * ODD[0] + key)
+        state = mixed(state + np.arange(worlds, dtype=np.uint64)[:, None] * ODD[1])
+        bits = mixed(state + np.arange(columns, dtype=np.uint64) * ODD[2])
     found: np.ndarray = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return found
 
@@ -196,7 +196,7 @@ def normal(key: np.uint64, shape: tuple[int, ...], tick: int) -> np.ndarray:
 ODD = tuple(map(np.uint64, (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0xABC98388FB8FAC03)))
 
 
-def _mixed(start: np.ndarray | np.uint64) -> np.ndarray:
+def mixed(start: np.ndarray | np.uint64) -> np.ndarray:
     """The finaliser of splitmix64 (Stafford's mix 13): every input bit reaches every output bit."""
     bits: np.ndarray = np.asarray(start, dtype=np.uint64)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

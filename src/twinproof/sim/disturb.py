@@ -20,7 +20,6 @@ from twinproof.nouns.randomness import stream
 from twinproof.sim.channels import normal, uniform
 from twinproof.sim.parameters.base import index, names
 from twinproof.sim.parameters.beside import free_joint
-from twinproof.sim.parameters.resolve import parameter
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -37,10 +36,9 @@ def started(model: MjModel, qpos: Float[np.ndarray, "N nq"], thetas: Sequence[Th
     found = np.array(qpos, dtype=np.float64)
     for row, theta in zip(found, thetas, strict=True):
         for id, value in theta.items():
-            each = parameter(id)
-            if each.KIND == "joint" and id.endswith(".start"):
+            if id.startswith("joint.") and id.endswith(".start"):
                 row[model.jnt_qposadr[index(model, "joint", id[len("joint.") : -len(".start")])]] = value
-            elif each.KIND == "body" and ".start_" in id:
+            elif id.startswith("body.") and ".start_" in id:
                 name, _, what = id[len("body.") :].rpartition(".start_")
                 first = int(model.jnt_qposadr[free_joint(model, index(model, "body", name))])
                 if what == "yaw":

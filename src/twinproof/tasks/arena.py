@@ -1,0 +1,352 @@
+"""N worlds of one scene with one task: what training and evaluation both stand on.
+
+arena = Arena(twin, task, 256, draws=randomization, seed=0)
+seen = arena.reset()                       {channel: (N, *shape)}, privileged channels among them
+step = arena.step(actions)                 (N, A) in the contract's order and units
+step.observations, step.rewards, step.done, step.succeeded, step.failed, step.timed_out, step.diverged
+
+    action ─ task.command ─ noise ─ limits ─ late, slack ─> worlds ─> Situation ─> reward, success, failure
+                                                               └─ noise, delay ─> Sensed ─> observations
+
+Episode e of world w is number w + N·e; its start, its Theta and its noise come from a seed of that number. An episode
+given by its own seed is the same whatever runs beside it (on a GPU all but the noise).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from twinproof.nouns.errors import PolicyError, TaskError
+from twinproof.nouns.theta import Theta
+from twinproof.nouns.twin import Twin
+from twinproof.sim.asked import whole, world_rows
+from twinproof.sim.parameters.base import index
+from twinproof.sim.scene import Scene
+from twinproof.tasks.backing import Backing, DeviceBacking, HostBacking
+from twinproof.tasks.commands import Commands
+from twinproof.tasks.conditions import delays_s, physics, pushed_bodies
+from twinproof.tasks.episodes import Draws, Ground, drawn_theta, episode_seed, episodes_of
+from twinproof.tasks.finite import Finite
+from twinproof.tasks.machine import joint_places
+from twinproof.tasks.sensed import Array, Sensed, Situation, distance
+from twinproof.tasks.senses import JointSenses, Tracker
+from twinproof.tasks.task import Setup, TaskSpec
+from twinproof.tasks.tips import TipPosition
+
+
+@dataclass(frozen=True)
+class Play:
+    """How an arena runs its episodes."""
+
+    auto_reset: bool = True  # a world that is done begins its next episode at once
+    stop_at_success: bool = True  # else an episode ends at its horizon or when it fails
+    privileged: bool = True  # privileged channels among the observations
+    bank: int = 1024  # different starts and Thetas before they come again
+    lean: bool = True  # leave out what only shows: worlds that are rendered need it
+    nthread: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a tick brought, one row a world. Where a world is done and begins anew, `observations` are of the new
+    episode and all else of the old one. Without auto-reset a world that is done keeps its verdict."""
+
+    observations: Mapping[str, Array]
+    final: Mapping[str, Array]  # the observations before any world began anew
+    rewards: Mapping[str, Array]  # by term; zero where a world diverged
+    done: Array
+    succeeded: Array
+    failed: Array
+    timed_out: Array  # done by the horizon alone
+    diverged: Array
+    clipped: Mapping[str, Array]  # "joint limit", "speed limit" -> how many joints of a command were beyond it
+    situation: Situation
+
+    @property
+    def reward(self) -> Array:
+        """All terms together."""
+        return sum(self.rewards.values())
+
+
+class Arena:
+    """See the module. `draws` are a Randomization, or Thetas that worlds take in turn; always on the nominal.
+
+    `sensed` is what the robot knows now, `situation` what is the case; both are new objects at every tick.
+    """
+
+    sensed: Sensed
+    situation: Situation
+
+    def __init__(
+        self,
+        scene: Scene | Twin,
+        task: TaskSpec,
+        count: int,
+        *,
+        draws: Draws = None,
+        seed: int = 0,
+        play: Play | None = None,
+        device: str = "cpu",
+        arrays: Literal["numpy", "torch"] = "numpy",
+    ) -> None:
+        scene = Scene.of(scene) if isinstance(scene, Twin) else scene
+        self.play, self.count = play or Play(), whole(count, "the number of worlds", 1)
+        self.seed, self._draws = whole(seed, "the seed", 0), draws
+        seeds = [episode_seed(self.seed, k) for k in range(max(self.play.bank, 1))]
+        thetas = [drawn_theta(draws, each, k) for k, each in enumerate(seeds)]
+        self._random = draws is not None
+        inside = physics(scene.nominal(), task.machine.joints, thetas, self.play.lean)
+        scene = (scene.leaner() if self.play.lean else scene).reserving(*delays_s(inside))
+        self.task, self.scene = replace(task, machine=replace(task.machine, scene=scene)), scene
+        self.backing = self._made(device, arrays)
+        self.xp = self.backing.xp
+        self._ground = Ground(self.task, scene, self.backing.model, pushed_bodies(thetas))
+        self._lay_out()
+        self._bank = episodes_of(self._ground, seeds, thetas)
+        self._flags = self._bank.flags(task.period_s)
+        self._rows_bank = {name: self.backing.array(rows) for name, rows in self._bank.rows.items() if name != "key"}
+        self._mine = {
+            name: self.backing.array(np.zeros((self.count, *rows.shape[1:]))) for name, rows in self._rows_bank.items()
+        }
+        if self._random:
+            self.backing.fill(inside)
+        self.reset()
+
+    def _made(self, device: str, arrays: str) -> Backing:
+        worlds = (self.scene, self.count, self.task.touch, self.task.machine.substeps)
+        if device != "cpu":
+            return DeviceBacking(*worlds, device=device, seed=self.seed)
+        return HostBacking(*worlds, tensors=arrays == "torch", nthread=self.play.nthread, seed=self.seed)
+
+    def _lay_out(self) -> None:
+        task, model, backing = self.task, self.backing.model, self.backing
+        joints = task.machine.joints
+        at, dof = joint_places(model, joints)
+        self._at, self._dof = backing.array(at), backing.array(dof)
+        self._senses = JointSenses(backing, model, joints)
+        self._tracker = Tracker(backing, {name: index(model, "body", name) for name in task.tracked}, task.period_s)
+        self._tips = {
+            arm.tip: TipPosition(task.machine.chain(arm), [joints.index(name) for name in arm.joints])
+            for arm in task.machine.arms
+        }
+        self._commands = Commands(backing, task, [index(model, "body", name) for name in self._ground.pushed])
+        self._finite = Finite(self.xp, backing.patient, task.name)
+        self._tick = backing.array(np.zeros(self.count, dtype=np.int64))
+        self._episode = backing.array(np.zeros(self.count, dtype=np.int64))
+        self._world = backing.array(np.arange(self.count))
+        self._over: dict[str, Array] = {}
+        self._now: Situation | None = None
+
+    def reset(
+        self,
+        which: Any = None,
+        *,
+        seeds: Sequence[int] | None = None,
+        setups: Sequence[Setup] | None = None,
+        thetas: Sequence[Theta] | None = None,
+    ) -> dict[str, Array]:
+        """Begins an episode in some worlds (a mask or indices; all where None); gives the observations of all worlds.
+
+        Each begins its next one of the bank, or the one of its seed where `seeds` are given. `setups` and `thetas`, one
+        for each of those worlds in the order given, take the place of what would be drawn. Delays longer than those of
+        the arena's own draws need a scene that reserves them.
+        """
+        rows = np.arange(self.count) if which is None else world_rows(_host(which), self.count)
+        mask = np.zeros(self.count, dtype=bool)
+        mask[rows] = True
+        for name, given in (("seeds", seeds), ("setups", setups), ("thetas", thetas)):
+            if given is not None and len(given) != len(rows):
+                raise TaskError(f"{len(rows)} worlds begin an episode with {len(given)} {name}. Give one each.")
+        if seeds is None and setups is None and thetas is None:
+            self._begin(self.backing.array(mask))
+        else:
+            self._begin_given(rows, mask, seeds, setups, thetas)
+        return self._observations()
+
+    def restart(self, episode: int = 0, spread: bool = False) -> dict[str, Array]:
+        """Begins, in every world, its episode of this number, as an arena of the same seed would after that many.
+        `spread` puts the worlds at different ticks of it, so that they do not all end at once."""
+        self._episode = self._episode * 0 + whole(episode, "the number of the episode", 0)
+        seen = self.reset()
+        if spread:
+            self._tick = (self._world * 7919) % self.task.ticks
+        return seen
+
+    @property
+    def age(self) -> Array:
+        """Ticks of each world since its episode began (N,)."""
+        return self._tick
+
+    def step(self, actions: Array) -> Step:
+        """One tick in every world."""
+        self._check_actions(actions)
+        told, clipped = self._commands.told(self.task.command(self.sensed, actions), self._mine, self._flags)
+        self._commands.push(self._mine, self._flags, self._tick)
+        self.backing.step(self._commands.arrived(told, self._mine, self._flags))
+        self.backing.noise.next()
+        self._tick = self._tick + 1
+        self.situation = self._now = self._looked(told, self.situation)
+        self._sense(told, None)
+        rewards, verdict = self._judged()
+        final = self._observations()
+        step = Step(final, final, rewards, clipped=clipped, situation=self.situation, **verdict)
+        if not self.play.auto_reset or (self.backing.patient and not bool(step.done.any())):
+            return step
+        self._begin(step.done)
+        return replace(step, observations=self._observations())
+
+    def _judged(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        task, situation, xp = self.task, self.situation, self.xp
+        diverged = self.backing.diverged()
+        rewards = {name: xp.where(diverged, 0.0, value) for name, value in task.reward(situation).items()}
+        self._finite.check("reward term", rewards, self._tick)
+        succeeded, failed = task.succeeded(situation) & ~diverged, task.failed(situation) & ~diverged
+        ended = failed | diverged | (succeeded if self.play.stop_at_success else failed)
+        late = self._tick >= task.ticks
+        verdict = {
+            "done": ended | late,
+            "succeeded": succeeded,
+            "failed": failed,
+            "timed_out": late & ~ended,
+            "diverged": diverged,
+        }
+        if not self.play.auto_reset:
+            over = self._over.get("done")
+            kept = verdict if over is None else {k: xp.where(over, self._over[k], v) for k, v in verdict.items()}
+            self._over = verdict = kept
+        return rewards, verdict
+
+    def _begin(self, mask: Array) -> None:
+        """The bank's next episode in the worlds of a mask."""
+        number = (self._world + self.count * self._episode) % len(self._bank)
+        self._take(mask, {name: rows[number] for name, rows in self._rows_bank.items()})
+        key = self._bank.rows["key"]
+        if self.backing.patient:
+            place, turn = _host(number), _host(self._episode).astype(np.uint64)
+            self.backing.noise.restart(_host(mask), key[place] + turn)
+        self._start(mask, number if self._random else None)
+
+    def _begin_given(self, rows: np.ndarray, mask: np.ndarray, seeds: Any, setups: Any, thetas: Any) -> None:
+        """Episodes that the caller names, in the order of `rows`."""
+        number = (_host(self._world) + self.count * _host(self._episode))[rows]
+        seeds = [episode_seed(self.seed, int(k)) for k in number] if seeds is None else list(seeds)
+        if thetas is None:
+            thetas = [drawn_theta(self._draws, seed, int(k)) for seed, k in zip(seeds, number, strict=True)]
+        given = episodes_of(self._ground, seeds, thetas, setups)
+        self._flags = {name: max(self._flags[name], flag) for name, flag in given.flags(self.task.period_s).items()}
+        new = {name: np.array(_host(self._mine[name])) for name in self._mine}
+        for name, value in new.items():
+            if value.shape[1:] != given.rows[name].shape[1:]:
+                raise TaskError(
+                    f"a setup has {given.rows[name].shape[1]} numbers as its goal, the task's own have "
+                    f"{value.shape[1]}. Give as many."
+                )
+            value[rows] = given.rows[name]
+        key = np.zeros(self.count, dtype=np.uint64)
+        key[rows] = given.rows["key"]
+        self.backing.noise.restart(mask, key)
+        self._take(self.backing.array(mask), {name: self.backing.array(value) for name, value in new.items()})
+        self.backing.set_thetas(rows, physics(self.backing.model, self.task.machine.joints, thetas, self.play.lean))
+        self._start(self.backing.array(mask), None)
+
+    def _take(self, mask: Array, new: Mapping[str, Array]) -> None:
+        for name, value in new.items():
+            shaped = mask.reshape(-1, *[1] * (value.ndim - 1))
+            self._mine[name] = self.xp.where(shaped, value, self._mine[name])
+
+    def _start(self, mask: Array, number: Array | None) -> None:
+        xp, mine = self.xp, self._mine
+        self.backing.restart(mask, mine["qpos"], mine["ctrl"], number)
+        self._tick = xp.where(mask, 0, self._tick)
+        self._episode = xp.where(mask, self._episode + 1, self._episode)
+        self._over = {name: value & ~mask for name, value in self._over.items()}
+        at_rest = self.backing.view("qpos")[:, self._at]
+        width = len(self.task.machine.joints)
+        rest = at_rest * 0 if self.task.machine.torque_driven else at_rest + mine["bias"][:, :width]
+        self._commands.restart(mask, rest, mine["ctrl"])
+        self.situation = self._looked(rest, None) if self._now is None else self._kept(mask, rest, self._now)
+        last = rest if self._now is None else xp.where(mask[:, None], rest, self.sensed.last)
+        self._now = self.situation
+        self._sense(last, mask)
+
+    def _kept(self, mask: Array, rest: Array, old: Situation) -> Situation:
+        """The situation after some worlds began anew: what the others remember stays."""
+        xp, fresh = self.xp, self._looked(rest, None)
+
+        def both(new: Mapping[str, Array], kept: Mapping[str, Array]) -> dict[str, Array]:
+            return {k: xp.where(mask.reshape(-1, *[1] * (v.ndim - 1)), v, kept[k]) for k, v in new.items()}
+
+        return replace(
+            fresh,
+            command=xp.where(mask[:, None], rest, old.command),
+            before=xp.where(mask[:, None], rest, old.before),
+            first=both(fresh.first, old.first),
+            speed=both(fresh.speed, old.speed),
+            notes=both(fresh.notes, old.notes),
+        )
+
+    def _looked(self, told: Array, before: Situation | None) -> Situation:
+        """What is the case now; `before` is the tick before, None where an episode begins."""
+        xp, task, view = self.xp, self.task, self.backing.view
+        position, objects = view("qpos")[:, self._at], self._tracker.true()
+        touching, force_n = self.backing.touching() if task.touch else (None, None)
+        old = objects if before is None else before.objects
+        still = position[:, 0] * 0
+        situation = Situation(
+            xp,
+            task.period_s,
+            self._tick * task.period_s,
+            position,
+            view("qvel")[:, self._dof],
+            self._mine["goal"],
+            told,
+            told if before is None else before.command,
+            {name: tip(position, xp) for name, tip in self._tips.items()},
+            objects,
+            objects if before is None else before.first,
+            {name: distance(pose[:, :3], old[name][:, :3]) / task.period_s for name, pose in objects.items()},
+            dict.fromkeys(task.remembers, still) if before is None else before.notes,
+            touching,
+            force_n,
+        )
+        return situation if before is None else replace(situation, notes=dict(task.notes(situation)))
+
+    def _sense(self, last: Array, fresh: Array | None) -> None:
+        """What the robot knows now; where `fresh` is given, only of the worlds that begin."""
+        width = len(self.task.machine.joints)
+        read = self._senses.read(self._mine, self._flags, fresh)
+        self.sensed = Sensed(
+            self.xp,
+            self._tick * self.task.period_s,
+            read[:, :width],
+            read[:, width : 2 * width],
+            self._mine["goal"],
+            last,
+            read[:, 2 * width :],
+            self._tracker.read(self._mine, self._flags, self.situation.objects, fresh),
+        )
+
+    def _observations(self) -> dict[str, Array]:
+        seen = dict(self.task.observe(self.sensed))
+        if self.play.privileged:
+            seen |= self.task.privileged(self.situation)
+        self._finite.check("observation", seen, self._tick)
+        return seen
+
+    def _check_actions(self, actions: Array) -> None:
+        wanted = (self.count, len(self.task.contract.actions))
+        if tuple(actions.shape) != wanted:
+            names = ", ".join(channel.name for channel in self.task.contract.actions)
+            raise PolicyError(
+                f"actions of shape {tuple(actions.shape)} came; {wanted} is needed, a column for {names}."
+            )
+        self._finite.check("action", {"of the policy": actions}, self._tick)
+
+
+def _host(values: Any) -> Any:
+    """Numbers of any kind as the host has them; reading a device waits for it."""
+    return values if isinstance(values, (np.ndarray, list, tuple)) else values.cpu().numpy()

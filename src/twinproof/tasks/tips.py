@@ -1,0 +1,44 @@
+"""Where tips are for N rows of joint angles, in numpy or torch: one small product a joint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from twinproof.sim.kinematics import Chain
+from twinproof.tasks.sensed import Array, Fixed
+
+
+class TipPosition:
+    """The place of a tip in the world. Each joint takes it from the joint's frame to the frame before:
+
+    p_before = R (P p + cos θ (1 - P) p + sin θ K p) + t, with P along the axis and K across it (Rodrigues)
+    """
+
+    def __init__(self, chain: Chain, columns: Sequence[int]) -> None:
+        """`columns` are the places of the chain's joints among those that will be given."""
+        self._columns, self._slides = tuple(columns), tuple(bool(s) for s in chain.slides)
+        self._zero = tuple(float(z) for z in chain.zero)
+        self._tip = Fixed(chain.T_before[-1][:3, 3])
+        self._turn, self._shift, self._slide = list[Fixed](), list[Fixed](), list[Fixed]()
+        for k, axis in enumerate(chain.axis):
+            turned, along = chain.T_before[k][:3, :3], np.outer(axis, axis)
+            across = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+            parts = [turned.T] if self._slides[k] else [(turned @ m).T for m in (along, np.eye(3) - along, across)]
+            self._turn.append(Fixed(np.concatenate(parts, axis=1)))
+            self._shift.append(Fixed(chain.T_before[k][:3, 3]))
+            self._slide.append(Fixed(turned @ axis))
+
+    def __call__(self, position: Array, xp: Any) -> Array:
+        """(N, 3) for joint values (N, J)."""
+        point = self._tip.like(position) + 0 * position[:, :1]  # one row a world
+        for k in reversed(range(len(self._columns))):
+            value = position[:, self._columns[k], None] - self._zero[k]
+            parts, shift = point @ self._turn[k].like(position), self._shift[k].like(position)
+            if self._slides[k]:
+                point = parts + value * self._slide[k].like(position) + shift
+            else:
+                point = parts[:, :3] + xp.cos(value) * parts[:, 3:6] + xp.sin(value) * parts[:, 6:] + shift
+        return point
