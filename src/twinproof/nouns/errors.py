@@ -73,6 +73,10 @@ class StoreError(TwinproofError):
     """A folder or a store entry that is incomplete, changed or in the way."""
 
 
+class FleetError(TwinproofError):
+    """Work that was spread over workers and did not come back."""
+
+
 class ConfigError(TwinproofError):
     """A setting that no command knows, or a value that does not fit."""
 
