@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from twinproof.nouns.errors import TwinproofError
-from twinproof.nouns.files import check_files, file_hashes, new_folder, read_sealed, write_sealed
+from twinproof.nouns.files import check_files, file_hashes, new_folder, read_sealed, sealed_bytes
 from twinproof.nouns.hashing import Json, content_hash
 from twinproof.nouns.strict import build, plain
 
@@ -65,9 +65,13 @@ class Artifact:
     def save(self, folder: Path) -> None:
         """Writes everything into a folder that does not exist yet, the JSON last."""
         with new_folder(folder) as scratch:
-            self.write_parts(scratch)
-            head = {"format": _format(self.NAME), "hash": self.hash, **self.head(), "files": file_hashes(scratch)}
-            write_sealed(scratch / f"{self.NAME}.json", head)
+            self.write(scratch)
+
+    def write(self, folder: Path) -> None:
+        """Writes everything into an empty folder, the JSON last; whoever made the folder makes it durable."""
+        self.write_parts(folder)
+        head = {"format": _format(self.NAME), "hash": self.hash, **self.head(), "files": file_hashes(folder)}
+        (folder / f"{self.NAME}.json").write_bytes(sealed_bytes(head))
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -75,7 +75,12 @@ def read_json(path: Path, kind: str, error: type[TwinproofError]) -> dict[str, J
 
 def write_sealed(path: Path, value: dict[str, Json]) -> None:
     """Writes JSON with a seal: a hash of all the rest, so that no byte of it changes unnoticed."""
-    write_json(path, {**value, "seal": content_hash(value)})
+    write_whole(path, sealed_bytes(value))
+
+
+def sealed_bytes(value: dict[str, Json]) -> bytes:
+    """The text that `write_sealed` writes."""
+    return json_bytes({**value, "seal": content_hash(value)})
 
 
 def read_sealed(path: Path, kind: str, error: type[TwinproofError]) -> dict[str, Json]:

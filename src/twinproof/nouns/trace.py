@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from twinproof.nouns.artifact import Artifact, read_arrays, write_arrays
 from twinproof.nouns.errors import TraceError
 from twinproof.nouns.files import SAFE_NAME
 from twinproof.nouns.frozen import Frozen, settle
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.signal import Column, Signal
+from twinproof.nouns.strict import build
 from twinproof.nouns.theta import Theta
 
 ARRAYS = ("time_s", "value", "missing", "log_time_s")
@@ -81,18 +84,26 @@ class Trace(Artifact):
 
     @classmethod
     def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:
-        arrays = read_arrays(folder / "signals.npz", TraceError)
-        signals = {}
-        for name, entry in head["signals"].items():
-            columns = tuple(Column(*column) for column in entry["columns"])
-            found = [arrays.get(f"{name}/{array}") for array in ARRAYS[2:]]
-            signals[name] = Signal(
-                name, entry["kind"], columns, arrays[f"{name}/time_s"], arrays[f"{name}/value"], *found
-            )
-        return {"signals": signals, "theta": Theta(head["theta"])}
+        return signals_from(head, read_arrays(folder / "signals.npz", TraceError))
 
     @property
     def span_s(self) -> tuple[float, float]:
         """First and last time of any signal."""
         times = [signal.time_s for signal in self.signals.values()]
         return min(float(t[0]) for t in times), max(float(t[-1]) for t in times)
+
+
+def signals_from(head: Mapping[str, Json], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The fields of a trace that its head does not hold whole: its signals, and its parameters as a Theta."""
+    signals = {}
+    for name, entry in head["signals"].items():
+        columns = tuple(Column(*column) for column in entry["columns"])
+        found = [arrays.get(f"{name}/{array}") for array in ARRAYS[2:]]
+        signals[name] = Signal(name, entry["kind"], columns, arrays[f"{name}/time_s"], arrays[f"{name}/value"], *found)
+    return {"signals": signals, "theta": Theta(head["theta"])}
+
+
+def trace_from(head: Mapping[str, Json], arrays: Mapping[str, np.ndarray], where: str) -> Trace:
+    """A trace from what `head` gave and its arrays, for files that hold many."""
+    made = signals_from(head, arrays)
+    return build(Trace, {name: value for name, value in head.items() if name not in made}, where, TraceError, made)

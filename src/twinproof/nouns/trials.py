@@ -72,7 +72,9 @@ class Trials(Artifact):
         write_trials(folder / "trials.parquet", self.trials)
         write_json(folder / "summary.json", {"format": SUMMARY, **plain(self.summary)})
         for hash in sorted(self.traces):
-            self.traces[hash].save(folder / "traces" / hash)
+            place = folder / "traces" / hash
+            place.mkdir(parents=True)
+            self.traces[hash].write(place)  # the folder of all trials is made durable as a whole
 
     @classmethod
     def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:
