@@ -18,6 +18,7 @@ from twinproof.evaluate.pairing import Pairing
 from twinproof.evaluate.tips import Tips
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TraceError
+from twinproof.nouns.hashing import Json
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Rig
 from twinproof.nouns.signal import Column, Signal
@@ -171,3 +172,23 @@ def by_world(
     each = {key: known[key[0], theta] for key, theta in worlds.items()}
     found = {key: told for key, told in each.items() if isinstance(told, Replay)}
     return found, {key: told for key, told in each.items() if isinstance(told, str)}
+
+
+def told(replays: Mapping[Key, Replay], failed: Mapping[Key, str]) -> Json:
+    """Every replay, with its course in a hundred points at most; and those whose twin diverged, with why."""
+    rows = []
+    for (condition, domain, repeat), each in replays.items():
+        step = max(1, len(each.time_s) // 100)
+        rows.append(
+            {
+                "condition": condition,
+                "domain": domain,
+                "repeat": repeat,
+                "rmse": each.total_rmse,
+                "tip_m": each.tip_m,
+                "time_s": [round(float(t), 4) for t in each.time_s[::step]] if repeat == 0 else None,
+                "course": [float(f"{r:.4g}") for r in each.rmse[::step]] if repeat == 0 else None,
+            }
+        )
+    lost = [{"condition": c, "domain": d, "repeat": r, "why": why} for (c, d, r), why in failed.items()]
+    return {"worlds": rows, "diverged": lost}

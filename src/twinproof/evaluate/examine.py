@@ -1,0 +1,275 @@
+"""A panel is run: every policy in every condition and domain, blind, paired, resumable, and the holdout opened once.
+
+checks ─> smoke and perturbation tests ─> the holdout opens ─> replays ─> trials in twins (batched) ─> trials in reality
+      (nothing was read so far)      (a line in the ledger)                                                 │
+                                        Trials <─ figures <─ metrics of pairs <─────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from twinproof import __version__
+from twinproof.evaluate.beliefs import Beliefs, blind_order
+from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.deploy import Place, begins, check_place, real_run
+from twinproof.evaluate.freeze import check_frozen
+from twinproof.evaluate.pairs import apart_rmse
+from twinproof.evaluate.replay import Key, Replay, by_world, told, twin_tips, with_ranges
+from twinproof.evaluate.runs import FORMAT, Run, Runs
+from twinproof.evaluate.smoke import steady
+from twinproof.evaluate.verdict import figures
+from twinproof.nouns.actor import Actor
+from twinproof.nouns.errors import PanelError
+from twinproof.nouns.hashing import Json, content_key
+from twinproof.nouns.panel import Cell, Domain, Panel
+from twinproof.nouns.parts import OpenHoldout
+from twinproof.nouns.policy import Contract, difference
+from twinproof.nouns.progress import Progress, quiet
+from twinproof.nouns.recording import Recording
+from twinproof.nouns.rig import Rig
+from twinproof.nouns.split import Split
+from twinproof.nouns.store import Store
+from twinproof.nouns.trials import Trials
+from twinproof.sim.scene import Scene, engine
+from twinproof.tasks.task import TaskSpec
+
+Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
+TOGETHER = 256  # simulated trials that are kept at once: a kill loses at most these
+
+
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """A policy on the panel: its name there, what acts, and the hash that names it."""
+
+    name: str
+    actor: Actor
+    hash: str
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """Everything that decides the outcome. Reality is a robot's place, logged real trials, or neither."""
+
+    panel: Panel
+    split: Split
+    task: TaskSpec
+    beliefs: Beliefs
+    contenders: tuple[Contender, ...]
+    store: Store  # finished trials: a killed run goes on from them
+    place: Place | None = None
+    logged: Logged | None = None
+    reality: str = ""  # of logged trials, in words
+    change: str | None = None  # what changed since the holdout was last open
+
+    def __post_init__(self) -> None:
+        names = [each.name for each in self.contenders]
+        if not names or len(set(names)) != len(names):
+            raise PanelError(
+                f"the policies are {', '.join(names) or 'none'}. Give at least one, each with its own name."
+            )
+        real = [domain.name for domain in self.panel.domains if domain.kind == "real"]
+        if real and self.place is None and self.logged is None:
+            raise PanelError(
+                f"the panel has the domain {real[0]!r}, and there is no robot and no logged trial. Give --robot or "
+                "--logged, or freeze a panel without it: then the transfer claim says 'not tested'."
+            )
+        told = difference(_shown(self.panel.task.contract), _shown(self.task.deployable))
+        if self.task.name != self.panel.task.name or told:
+            raise PanelError(
+                f"the panel asks for the task {self.panel.task.name!r}; the twin gives {self.task.name!r} with another "
+                f"contract: {'; '.join(told) or 'the same'}. Use the twin and the task that it was frozen with."
+            )
+        for each in self.contenders:
+            lacking = difference(
+                _shown(self.task.deployable if real else self.task.contract), _shown(each.actor.contract)
+            )
+            wrong = [text for text in lacking if not text.startswith("observation") or "is missing" not in text]
+            if wrong:
+                raise PanelError(
+                    f"the policy {each.name!r} does not fit the task: {'; '.join(wrong)}. Train it for it."
+                )
+
+
+def _shown(contract: Contract) -> Contract:
+    """What two contracts have to agree in: a policy's own history and chunks are its business."""
+    return replace(contract, history=1, chunk=1, delay_s=0.0)
+
+
+def examine(exam: Examination, progress: Progress = quiet, say: Callable[[str], None] = lambda text: None) -> Trials:
+    """Runs what is not yet in the store, and puts everything together."""
+    panel, split = exam.panel, exam.split
+    check_frozen(panel, split)
+    if exam.place is not None:
+        check_place(exam.task, exam.place)
+    tried = {each.name: _steady(exam, each) for each in exam.contenders}
+    with split.parts()[2].open(by=panel.hash, change=exam.change) as opened:
+        say(f"the holdout is open: attempt {opened.attempt}")
+        if exam.beliefs.rebuilt is not None:
+            split.ledger.append("rebuilt", {"artifact": exam.beliefs.rebuilt.hash, "for": "comparison only"})
+        return _Run(exam, opened, progress).trials(tried)
+
+
+def _steady(exam: Examination, who: Contender) -> Json:
+    """The tests before a large run, in the first simulated domain; nothing where all trials are real."""
+    for domain in exam.panel.domains:
+        if domain.kind not in ("real", "rebuilt"):
+            cells = [c for c in exam.panel.cells([who.name]) if c.domain == domain]
+            jobs = [Job(c, exam.beliefs.theta(c), begins(exam.task, c)) for c in cells]
+            return steady(Scene.of(exam.beliefs.twin), exam.task, who.actor, jobs, who.name).told()
+    return None
+
+
+class _Run:
+    """One examination while the holdout is open."""
+
+    def __init__(self, exam: Examination, opened: OpenHoldout, progress: Progress) -> None:
+        self.exam, self.opened, self.progress = exam, opened, progress
+        self.scene = Scene.of(exam.beliefs.twin)
+        recording: Recording = opened.recording
+        self.rig: Rig = with_ranges(recording.rig, self.scene)
+        self.episodes = {c.name: recording.episode(c.episode) for c in exam.panel.conditions}
+        self.names = tuple(each.name for each in exam.contenders)
+        self.cells = [self._read(cell) for cell in exam.panel.cells(self.names)]
+        self.hash_of = {each.name: each.hash for each in exam.contenders}
+        real = ((k, c) for k, c in enumerate(self.cells) if c.domain.kind == "real")
+        self.real_of = {(c.policy, c.condition.name, c.repeat): k for k, c in real}
+        self.done = 0
+
+    def _read(self, cell: Cell) -> Cell:
+        """The cell with all labels of its episode, now that it may be read."""
+        labels = {**self.episodes[cell.condition.name].labels, **cell.condition.labels}
+        return replace(cell, condition=replace(cell.condition, labels=labels))
+
+    def trials(self, tried: Mapping[str, Json]) -> Trials:
+        """Everything, in the panel's order."""
+        exam = self.exam
+        replays, failed = self._replays()
+        runs: dict[int, Run] = {}
+        order: list[int] = []
+        for place, run in self._simulated():
+            runs[place] = run
+            order.append(place)
+        for place, run in self._real():
+            runs[place] = run
+            order.append(place)
+        trials = tuple(runs[k].trial(cell, self._metrics(cell, k, runs, replays)) for k, cell in enumerate(self.cells))
+        exam.panel.check_trials(trials)
+        reality = (exam.place.reality if exam.place else exam.reality) if self._has_real else ""
+        summary = {
+            "panel": exam.panel.hash,
+            "policies": dict(self.hash_of),
+            "reality": reality,
+            **figures(exam.panel, trials, self.names),
+            "smoke": dict(tried),
+            "replay": told(replays, failed),
+            "order": [self._told(place) for place in order if self.cells[place].domain.kind == "real"],
+            "notes": self._notes(),
+        }
+        return Trials(
+            trials,
+            {
+                "panel": exam.panel.hash,
+                "split": exam.split.hash,
+                **exam.beliefs.parents,
+                **{f"policy/{name}": hash for name, hash in self.hash_of.items()},
+            },
+            {run.trace.hash: run.trace for run in runs.values()},
+            summary,
+            tuple(order),
+            reality,
+            self.opened.attempt,
+            exam.split.ledger.head(),
+            {"twinproof": __version__, "engine": engine()},
+        )
+
+    @property
+    def _has_real(self) -> bool:
+        return any(domain.kind == "real" for domain in self.exam.panel.domains)
+
+    def _notes(self) -> list[str]:
+        found = [f"the holdout was opened {self.opened.attempt} times"] if self.opened.attempt > 1 else []
+        if any(domain.kind == "rebuilt" for domain in self.exam.panel.domains):
+            found.append("the rebuilt twin has seen the holdout: it is there for comparison and decides nothing")
+        return found
+
+    def _told(self, place: int) -> Json:
+        cell = self.cells[place]
+        return {"policy": cell.policy, "condition": cell.condition.name, "repeat": cell.repeat}
+
+    def _replays(self) -> tuple[dict[Key, Replay], dict[Key, str]]:
+        """Logged actions of every condition's episode in every world of the twin."""
+        first = [
+            cell for cell in self.cells if cell.policy == self.names[0] and cell.domain.kind not in ("real", "rebuilt")
+        ]
+        worlds = {(c.condition.name, c.domain.name, c.repeat): self.exam.beliefs.theta(c) for c in first}
+        return by_world(self.scene, self.episodes, worlds, self.rig, twin_tips(self.rig, self.scene))
+
+    def _simulated(self) -> Iterator[tuple[int, Run]]:
+        """Trials of all simulated domains, a domain of a policy at once."""
+        for who in self.exam.contenders:
+            for domain in (d for d in self.exam.panel.domains if d.kind != "real"):
+                yield from self._domain(who, domain)
+
+    def _domain(self, who: Contender, domain: Domain) -> Iterator[tuple[int, Run]]:
+        """What lies in the store is not run again."""
+        places = [k for k, c in enumerate(self.cells) if c.policy == who.name and c.domain.name == domain.name]
+        for begin in range(0, len(places), TOGETHER):
+            some = places[begin : begin + TOGETHER]
+            cells = [self.cells[k] for k in some]
+            jobs = [Job(cell, self.exam.beliefs.theta(cell), begins(self.exam.task, cell)) for cell in cells]
+            key = content_key([self._key(job.cell, dict(job.theta)) for job in jobs])
+            yield from zip(some, self._kept(key, partial(self._run, who, domain, jobs), domain.name), strict=True)
+
+    def _run(self, who: Contender, domain: Domain, jobs: Sequence[Job]) -> tuple[Run, ...]:
+        rebuilt = self.exam.beliefs.rebuilt
+        scene = Scene.of(rebuilt) if domain.kind == "rebuilt" and rebuilt is not None else self.scene
+        return run_jobs(scene, self.exam.task, who.actor, jobs)
+
+    def _real(self) -> Iterator[tuple[int, Run]]:
+        """Trials in reality, in a shuffled order; while they run, only a code and the condition are told."""
+        real = [(k, cell) for k, cell in enumerate(self.cells) if cell.domain.kind == "real"]
+        order, codes = blind_order([cell for _, cell in real], self.exam.panel.order_seed)
+        place = {id(cell): k for k, cell in real}
+        for cell, code in zip(order, codes, strict=True):
+            key = self._key(cell, self.exam.place.reality if self.exam.place else "logged")
+            yield place[id(cell)], self._kept(key, partial(self._one, cell), f"{code} {cell.condition.name}")[0]
+
+    def _one(self, cell: Cell) -> tuple[Run, ...]:
+        if self.exam.logged is not None:
+            return (self.exam.logged(cell),)
+        who = next(each for each in self.exam.contenders if each.name == cell.policy)
+        assert self.exam.place is not None, "an examination with a real domain has a place or logged trials"
+        return (real_run(self.exam.place, self.exam.task, who.actor, cell, begins(self.exam.task, cell))[0],)
+
+    def _kept(self, key: str, make: Callable[[], tuple[Run, ...]], name: str) -> tuple[Run, ...]:
+        kept = self.exam.store.once(key, lambda: Runs(make()), Runs)
+        self.done += len(kept.runs)
+        self.progress(self.done, name, len(self.cells))
+        return kept.runs
+
+    def _key(self, cell: Cell, world: Json) -> str:
+        where = [cell.condition.name, cell.condition.seed, cell.domain.name, cell.repeat]
+        twin = self.exam.beliefs.rebuilt if cell.domain.kind == "rebuilt" else self.exam.beliefs.twin
+        made = "" if twin is None or cell.domain.kind == "real" else twin.hash
+        return content_key(
+            FORMAT, __version__, engine(), self.exam.panel.hash, self.hash_of[cell.policy], where, world, made
+        )
+
+    def _metrics(
+        self, cell: Cell, place: int, runs: Mapping[int, Run], replays: Mapping[Key, Replay]
+    ) -> dict[str, float]:
+        found: dict[str, float] = {}
+        replayed = replays.get((cell.condition.name, cell.domain.name, cell.repeat))
+        if replayed is not None:
+            found["replay_rmse"] = replayed.total_rmse
+            if replayed.tip_m is not None:
+                found["replay_tip_m"] = replayed.tip_m
+        partner = self.real_of.get((cell.policy, cell.condition.name, cell.repeat))
+        if cell.domain.kind != "real" and partner is not None:
+            apart = apart_rmse(runs[partner].trace, runs[place].trace, self.rig)
+            if apart is not None:
+                found["apart_rmse"] = apart
+        return {name: value for name, value in found.items() if name in {m.name for m in self.exam.panel.metrics}}

@@ -1,0 +1,128 @@
+"""A whole panel on the practice pendulum: opened once, paired, blind, resumable, refused where it cannot be trusted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.evaluate.swing import spring
+from twinproof.evaluate.beliefs import Beliefs
+from twinproof.evaluate.deploy import Place
+from twinproof.evaluate.examine import Contender, Examination, examine
+from twinproof.evaluate.freeze import Design, domains_of, freeze
+from twinproof.guard.audit import audit
+from twinproof.lab.robot import LabRobot
+from twinproof.nouns.errors import PanelError, SplitError
+from twinproof.nouns.split import Split
+from twinproof.nouns.store import Store
+from twinproof.nouns.trials import Trials
+from twinproof.nouns.twin import Twin
+from twinproof.policies.scripted import Scripted
+from twinproof.tasks import reach
+
+REALITY = "lab bench 'pendulum', simulated"
+
+
+@pytest.fixture
+def exam(practice, tmp_path) -> Examination:
+    twin, split = Twin.load(practice.twin), Split.load(practice.split)
+    task = reach.of(twin, horizon_s=1.2)
+    design = Design(domains_of(["real=1", "twin=2", "nominal=1"], REALITY), conditions=2)
+    panel = freeze(task.panel_task(), split, design)
+    soft, stiff = Contender("soft", spring(task, 0.4), "soft-1"), Contender("stiff", spring(task, 1.5), "stiff-1")
+    place = Place(LabRobot("pendulum", 0), REALITY)
+    return Examination(panel, split, task, Beliefs(twin), (soft, stiff), Store(tmp_path / "store"), place)
+
+
+def test_every_cell_is_run_once_and_the_folder_says_everything(exam, tmp_path):
+    said: list[str] = []
+    shown: list[str] = []
+    found = examine(exam, lambda done, name, total=None: shown.append(name), said.append)
+    exam.panel.check_trials(found.trials)
+    assert said == ["the holdout is open: attempt 1"]
+    assert not [name for name in shown if "soft" in name or "stiff" in name]  # blind until the end
+    assert found.reality == REALITY
+    assert len(found.summary["order"]) == 2 * 2
+    rates = found.summary["success"]
+    assert rates["soft"]["real"]["successes"] > rates["stiff"]["real"]["successes"]
+    twin = [t for t in found.trials if t.domain == "twin" and t.repeat == 0]
+    assert all({"replay_rmse", "apart_rmse", "time_s", "final_error"} <= set(t.metrics) for t in twin)
+    found.save(tmp_path / "trials")
+    read = Trials.load(tmp_path / "trials")
+    assert read == found
+    assert read.trace(read.trials[0]).domain == "real"
+    assert audit(exam.split.folder, [tmp_path / "trials"]).ok
+    json.dumps(json.loads((tmp_path / "trials" / "summary.json").read_bytes()))
+
+
+def test_a_killed_run_goes_on_and_gives_the_same_trials(exam, tmp_path):
+    whole = examine(replace(exam, store=Store(tmp_path / "other"))).trials
+
+    class Killed(Exception):
+        pass
+
+    def die(done: int, name: str, total: int | None = None) -> None:
+        if done >= 14:
+            raise Killed
+
+    with pytest.raises(Killed):
+        examine(exam, die)
+    resets: list[int] = []
+    robot = LabRobot("pendulum", 0)
+    reset = robot.reset
+    robot.reset = lambda start: (resets.append(start.seed), reset(start))[1]  # type: ignore[method-assign]
+    assert examine(replace(exam, place=Place(robot, REALITY))).trials == whole
+    assert 0 < len(resets) < 4  # what was done before the kill is not done again
+    kinds = [line.kind for line in exam.split.ledger.lines()]
+    assert kinds == ["created", "panel", "opened", "resumed", "resumed"]
+
+
+def test_another_panel_needs_a_declared_change_and_counts_as_a_second_attempt(exam):
+    design = Design(domains_of(["twin=1"]), conditions=1)
+    panel, other = (freeze(exam.task.panel_task(), exam.split, replace(design, seed=s)) for s in (1, 2))
+    small = replace(exam, contenders=exam.contenders[:1], panel=panel, place=None)
+    examine(small)
+    with pytest.raises(SplitError, match="Say what changed"):
+        examine(replace(small, panel=other))
+    again = examine(replace(small, panel=other, change="another seed"))
+    assert again.attempt == 2
+    assert again.summary["notes"] == ("the holdout was opened 2 times",)
+
+
+def test_a_rebuilt_twin_is_ledgered_and_decides_nothing(exam, practice):
+    design = Design(domains_of(["twin=1", "rebuilt=1"]), conditions=1)
+    panel = freeze(exam.task.panel_task(), exam.split, design)
+    rebuilt = Beliefs(exam.beliefs.twin, rebuilt=Twin.load(practice.twin))
+    found = examine(replace(exam, panel=panel, beliefs=rebuilt, place=None, contenders=exam.contenders[:1]))
+    assert exam.split.ledger.lines()[-1].kind == "rebuilt"
+    assert "decides nothing" in found.summary["notes"][0]
+    assert found.reality == ""
+    assert found.summary["claims"][1]["verdict"] == "not tested"
+    assert all("replay_rmse" not in t.metrics for t in found.trials if t.domain == "rebuilt")
+
+
+def test_a_policy_that_is_not_steady_stops_everything_before_the_holdout_opens(exam):
+    rng = np.random.default_rng()
+    lucky = Scripted(exam.task.deployable, lambda seen: rng.normal(size=(len(seen["goal"]), 2)))
+    with pytest.raises(PanelError, match="no function of its seed"):
+        examine(replace(exam, contenders=(Contender("lucky", lucky, "x"),)))
+    assert [line.kind for line in exam.split.ledger.lines()] == ["created", "panel"]
+
+
+def test_a_real_domain_without_a_robot_is_refused(exam):
+    with pytest.raises(PanelError, match="there is no robot and no logged trial"):
+        replace(exam, place=None)
+
+
+def test_another_task_another_contract_and_policies_of_one_name_are_refused(exam):
+    with pytest.raises(PanelError, match="asks for the task 'reach'"):
+        replace(exam, task=replace(exam.task, name="throw"))
+    soft = exam.contenders[0]
+    with pytest.raises(PanelError, match="each with its own name"):
+        replace(exam, contenders=(soft, soft))
+    wrong = replace(exam.task.deployable, actions=exam.task.deployable.actions[::-1])
+    with pytest.raises(PanelError, match="does not fit the task: actions are in the order"):
+        replace(exam, contenders=(replace(soft, actor=Scripted(wrong, lambda seen: np.zeros((1, 2)))),))
