@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 from twinproof.nouns.errors import SimError
@@ -39,3 +40,9 @@ def too_much(folder: Path) -> None:
     """More than may travel."""
     with (folder / "much").open("wb") as file:
         file.truncate(300 * 2**20)
+
+
+def slow(folder: Path, k: int, seconds: float) -> None:
+    """Takes its time."""
+    time.sleep(seconds)
+    (folder / "k").write_text(str(k))

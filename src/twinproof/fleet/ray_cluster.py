@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from twinproof.fleet.spread import Answer, Fill, Piece, answers
 from twinproof.nouns.errors import FleetError, MissingExtra
 
 LOOPBACK = "127.0.0.1"
+PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,15 @@ def _connect(ray: Any, address: str, cpus: int) -> None:
     if not address:
         ray.init(num_cpus=cpus, _node_ip_address=LOOPBACK, **quiet)
         return
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as problem:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:  # Ray itself would try for minutes
+        socket.create_connection((host, int(port)), timeout=PATIENCE_S).close()
+    except (OSError, ValueError) as problem:
         raise FleetError(
-            f"no Ray cluster answers at {address!r} ({str(problem).splitlines()[0]}). Start one with ray start "
-            "--head, or leave the address out: --on ray."
+            f"no Ray cluster answers at {address!r} ({problem}). Start one with ray start --head, or leave the "
+            "address out: --on ray."
         ) from None
+    ray.init(address=address, log_to_driver=False, logging_level="error")
 
 
 def _ray() -> Any:
