@@ -43,9 +43,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Audit:
-    """Check a Split: the ledger's chain, the sealed holdout, every file, and who fitted what and when.
+    """Check a Split or Evidence: the ledger's chain, the sealed holdout, every file, every figure, who fitted what.
 
     examples:
+      twinproof audit evidence                   hashes, ledger, figures, claims and report, all computed anew
+      twinproof audit evidence split posterior   also checks the folders that it stands on
       twinproof audit split
       twinproof audit split posterior twin       also checks what these artifacts say they saw
 
@@ -53,9 +55,9 @@ class Audit:
     """
 
     split: Positional[Path]
-    """A Split folder."""
+    """A Split folder, or an Evidence folder."""
     artifacts: Positional[tuple[Path, ...]] = ()
-    """Folders made from it."""
+    """Folders made from the split, or that the evidence stands on."""
     json: bool = False
     """Print JSON instead of sentences."""
 
@@ -82,4 +84,22 @@ def audit(config: Audit) -> int:
     from twinproof.guard import report
     from twinproof.guard.audit import audit as checked
 
+    if (config.split / "evidence.json").is_file():
+        return _audit_evidence(config)
     return report.audit(checked(config.split, config.artifacts), as_json=config.json)
+
+
+def _audit_evidence(config: Audit) -> int:
+    from twinproof.evidence import report
+    from twinproof.evidence.audit import audit as checked
+    from twinproof.evidence.findings import Audited, of_split
+    from twinproof.guard.audit import audit as split_checked
+    from twinproof.nouns.progress import bar
+
+    with bar("audit") as progress:
+        found = checked(config.split, config.artifacts, progress)
+    for folder in config.artifacts:
+        if (folder / "split.json").is_file():
+            told = split_checked(folder, (config.split,))
+            found = Audited((*found.findings, *(of_split(each.ok, each.text) for each in told.findings)))
+    return report.audit(found, as_json=config.json)

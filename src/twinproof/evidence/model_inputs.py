@@ -1,0 +1,185 @@
+"""What the report tells of the folders that the evidence stands on: cameras, shapes, posterior, ranges, training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from twinproof.evidence.gather import Gathered
+from twinproof.evidence.model_traces import short
+from twinproof.nouns.belief import Prior
+from twinproof.nouns.hashing import Json
+from twinproof.nouns.posterior import Posterior
+from twinproof.nouns.randomization import Randomization
+from twinproof.nouns.strict import plain
+from twinproof.nouns.theta import ParameterInfo
+from twinproof.nouns.twin import Twin
+
+BINS = 36
+DOTS = 240  # draws in the plot of pairs
+MOST_PAIRED = 6  # parameters in the plot of pairs
+POINTS = 240  # of a training curve
+CURVES = ("success", "success_rate", "reward", "return", "mean_reward", "loss")
+STEPS = ("steps", "step", "env_steps", "iteration")
+
+
+def inputs_of(found: Gathered) -> dict[str, Json]:
+    """Everything that the report shows beside the evidence itself."""
+    return {
+        "robot": found.recording.rig.robot,
+        "twin": twin_of(found.twin),
+        "posterior": posterior_of(found.posterior),
+        "ranges": ranges_of(found.randomization, found.posterior),
+        "coverage": None if found.coverage is None else _coverage(found.coverage),
+        "training": {name: curve for name, rows in found.curves.items() if (curve := _curve(rows))},
+        "policies": {
+            name: {"kind": policy.kind, "seed": policy.seed, "deployable": policy.deployable}
+            for name, policy in found.policies.items()
+        },
+        "pictures": sorted(found.pictures),
+        "summary": {name: plain(found.trials.summary[name]) for name in ("notes",) if name in found.trials.summary},
+    }
+
+
+# ---- twin
+
+
+def twin_of(twin: Twin) -> dict[str, Json]:
+    """Bodies, cameras with their error, how far surfaces are apart, and what to keep in mind."""
+    return {
+        "engine": twin.engine,
+        "alignment": plain(twin.alignment),
+        "bodies": [
+            {
+                "name": body.name,
+                "layer": body.layer,
+                "source": plain(body.source),
+                "mass_kg": body.mass_kg,
+                "lacks": dict(body.lacks),
+                "splats": body.splats[1] if body.splats else 0,
+                "parts": len(body.collision),
+            }
+            for body in twin.bodies
+        ],
+        "cameras": [
+            {
+                "name": name,
+                "width": camera.width,
+                "height": camera.height,
+                "position_sd_m": camera.mount.position_sd_m,
+                "rotation_sd_rad": camera.mount.rotation_sd_rad,
+                "reprojection_px": camera.reprojection_px,
+                "source": plain(camera.source),
+            }
+            for name, camera in twin.cameras.items()
+        ],
+        "gaps": _gaps(twin.audits.get("visual_against_collision")),
+        "views": _tables(twin.audits.get("held_out_views")),
+        "silhouettes": _tables(twin.audits.get("silhouette_iou")),
+        "notes": list(twin.notes),
+    }
+
+
+def _gaps(told: Any) -> list[dict[str, Json]]:
+    """The gap audit of each object: how far what is seen and what touches are apart."""
+    names = ("mean_m", "p95_m", "worst_m", "volume_ratio")
+    objects = told.items() if isinstance(told, Mapping) else ()
+    return [
+        {"object": name, **{key: gap.get(key) for key in names}} for name, gap in objects if isinstance(gap, Mapping)
+    ]
+
+
+def _tables(told: Any) -> dict[str, Json]:
+    return {str(name): plain(value) for name, value in told.items()} if isinstance(told, Mapping) else {}
+
+
+# ---- posterior
+
+
+def posterior_of(posterior: Posterior) -> dict[str, Json]:
+    """Prior against posterior of each parameter, a few draws for pairs, and what the data cannot tell."""
+    order = np.argsort(-posterior.weights, kind="stable")
+    kept = np.sort(order[:DOTS]) if np.ptp(posterior.weights) > 0 else np.arange(0, len(order), -(-len(order) // DOTS))
+    pairs = zip(posterior.parameters, posterior.priors, strict=True)
+    diagnostics: Any = posterior.diagnostics
+    return {
+        "method": posterior.method,
+        "draws": len(posterior.draws),
+        "effective_draws": short(posterior.effective_draws),
+        "parameters": [_parameter(posterior, parameter, prior) for parameter, prior in pairs],
+        "paired": [
+            [short(float(x)) for x in posterior.parameters[k].to_scale(posterior.draws[kept, k])]
+            for k in range(min(len(posterior.ids), MOST_PAIRED))
+        ],
+        "weak_directions": list(posterior.weak_directions),
+        "unidentified": list(posterior.unidentified),
+        "discrepancy": [plain(each) for each in posterior.discrepancy],
+        "no_discrepancy": posterior.no_discrepancy,
+        "at_bounds": [str(each) for each in diagnostics.get("at_bounds", ())],
+        "validation": plain(diagnostics.get("validation")),
+    }
+
+
+def _parameter(posterior: Posterior, parameter: ParameterInfo, prior: Prior) -> dict[str, Json]:
+    """Densities on a grid of the parameter's natural scale that holds the draws and some of the prior around them."""
+    column = parameter.to_scale(posterior.column(parameter.id))
+    floor, ceiling = (float(x) for x in parameter.to_scale(np.array([parameter.low, parameter.high])))
+    low, high = float(column.min()), float(column.max())
+    room = max(0.6 * (high - low), 1e-9 * max(abs(low), abs(high), 1e-30))
+    edges = np.linspace(max(low - room, floor), min(high + room, ceiling), BINS + 1)
+    after = np.histogram(column, edges, weights=posterior.weights)[0]
+    below = prior.cumulative(parameter, np.clip(parameter.from_scale(edges), parameter.low, parameter.high))
+    return {
+        "id": parameter.id,
+        "unit": parameter.unit,
+        "log": parameter.log,
+        "low": short(float(parameter.from_scale(edges[0]))),
+        "high": short(float(parameter.from_scale(edges[-1]))),
+        "posterior": [short(float(x)) for x in after],
+        "prior": [short(float(x)) for x in np.diff(below)],
+        "prior_source": plain(prior.source),
+        "narrowed": _narrowed(posterior, parameter, prior),
+    }
+
+
+def _narrowed(posterior: Posterior, parameter: ParameterInfo, prior: Prior) -> float | None:
+    """How many times narrower the 90 % interval is than the prior's, on the natural scale."""
+    floor, ceiling = (float(x) for x in parameter.to_scale(np.array([parameter.low, parameter.high])))
+    grid = np.linspace(floor, ceiling, 4001)
+    share = prior.cumulative(parameter, np.clip(parameter.from_scale(grid), parameter.low, parameter.high))
+    before = np.interp([0.05, 0.95], share, grid)
+    after = parameter.to_scale(np.array(posterior.interval(parameter.id, 0.9)))
+    wide = float(after[1] - after[0])
+    return short(float(before[1] - before[0]) / wide) if wide > 0 else None
+
+
+# ---- ranges, training
+
+
+def ranges_of(randomization: Randomization, posterior: Posterior) -> list[dict[str, Json]]:
+    """Each range with its source and reason, and the share of the posterior that it covers."""
+    shares = randomization.covers(posterior)
+    rows = []
+    for entry in randomization.ranges:
+        known = entry.id in posterior.ids
+        belief = [short(x) for x in posterior.interval(entry.id, 0.9)] if known else None
+        rows.append({**plain(entry), "covers": shares.get(entry.id), "posterior": belief})
+    return rows
+
+
+def _coverage(told: Mapping[str, Any]) -> dict[str, Json]:
+    names = ("level", "covered", "interval", "count", "episodes", "by_signal", "by_parameter", "misses")
+    return {name: plain(told[name]) for name in names if told.get(name) is not None}
+
+
+def _curve(rows: tuple[Mapping[str, float], ...]) -> dict[str, Json]:
+    """Steps against success, or against reward where success was not logged."""
+    steps = next((name for name in STEPS if rows and name in rows[-1]), None)
+    value = next((name for name in CURVES if any(name in row for row in rows)), None)
+    if value is None:
+        return {}
+    points = [(row.get(steps, k) if steps else k, row[value]) for k, row in enumerate(rows) if value in row]
+    points = points[:: max(1, -(-len(points) // POINTS))]
+    return {"value": value, "steps": steps or "row", "points": [[short(x), short(y)] for x, y in points]}

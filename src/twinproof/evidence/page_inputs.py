@@ -1,0 +1,238 @@
+"""The report on what the evidence stands on: cameras, shapes, parameters, ranges, training."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from twinproof.evidence import charts
+from twinproof.evidence.gather import PICTURE_KINDS
+from twinproof.evidence.page_parts import chip, e, figure, key, percent, section, sentences, spread, table
+from twinproof.evidence.svg import between, shown
+
+DEGREES = 57.29577951308232
+
+
+def _image(name: str, content: bytes, said: str) -> str:
+    kind = PICTURE_KINDS[PurePath(name).suffix.lower()]
+    return f'<img src="data:{kind};base64,{base64.b64encode(content).decode()}" alt="{e(said)}">'
+
+
+def _named(pictures: Mapping[str, bytes], group: str) -> dict[str, dict[str, str]]:
+    """'camera_front_after.png' -> front -> after -> file, for the pictures of a group."""
+    found: dict[str, dict[str, str]] = {}
+    for file in pictures:
+        words = PurePath(file).stem.split("_")
+        if len(words) > 2 and words[0] == group:
+            found.setdefault("_".join(words[1:-1]), {})[words[-1]] = file
+    return found
+
+
+def cameras(inputs: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
+    """Where the cameras were found to be, and renders laid over photographs before and after."""
+    told, parts = inputs["twin"]["cameras"], []
+    for name, files in _named(pictures, "camera").items():
+        photo = files.get("photo")
+        shots = [
+            _slider(pictures, photo, files[when], f"{name}, {when} calibration")
+            for when in ("before", "after")
+            if photo and when in files
+        ]
+        if shots:
+            parts.append(f"<h3>{e(name)}</h3><div class=shots>{''.join(shots)}</div>")
+    if not told:
+        return section("cameras", "Cameras", *parts)
+    rows = [
+        [e(camera["name"]), f"{camera['width']} × {camera['height']}", f"{1e3 * camera['position_sd_m']:.1f}",
+         f"{DEGREES * camera['rotation_sd_rad']:.2f}",
+         "–" if camera["reprojection_px"] is None else shown(camera["reprojection_px"]), chip(camera["source"])]
+        for camera in told
+    ]  # fmt: skip
+    head = ("camera", "pixels", "± mm", "± °", "reprojection / px", "source")
+    made = table(head, rows, "One standard deviation of each camera's place and direction.", (2, 3, 4))
+    return section("cameras", "Cameras", made, *parts)
+
+
+def _slider(pictures: Mapping[str, bytes], photo: str, render: str, said: str) -> str:
+    under = _image(photo, pictures[photo], f"photograph, {said}")
+    over = _image(render, pictures[render], f"render of the twin, {said}")
+    bar = f'<input type="range" min="0" max="100" value="50" aria-label="share of the photograph, {e(said)}">'
+    return (
+        f'<figure class="shot"><div class="over">{under}{over}</div>{bar}'
+        f"<figcaption>{e(said)}: photograph left, twin right</figcaption></figure>"
+    )
+
+
+def shape(inputs: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
+    """Bodies with their sources, mesh against splats, and the gap between what is seen and what touches."""
+    twin, parts = inputs["twin"], []
+    rows = [
+        [e(body["name"]), e(body["layer"]), _or_dash(body["mass_kg"]), str(body["splats"] or "–"),
+         str(body["parts"] or "–"), chip(body["source"]), e("; ".join(f"{k}: {v}" for k, v in body["lacks"].items()))]
+        for body in twin["bodies"]
+    ]  # fmt: skip
+    head = ("body", "layer", "mass / kg", "splats", "collision parts", "source", "lacks")
+    alignment = twin["alignment"]
+    parts.append(table(head, rows, "Every body of the scene.", (2, 3, 4)))
+    if twin["gaps"]:
+        gaps = [
+            [
+                e(gap["object"]),
+                *(_mm(gap[name]) for name in ("mean_m", "p95_m", "worst_m")),
+                _or_dash(gap["volume_ratio"]),
+            ]
+            for gap in twin["gaps"]
+        ]
+        parts.append("<h3>What is seen against what touches</h3>")
+        tops = ("object", "mean / mm", "95 % / mm", "worst / mm", "volume ratio")
+        parts.append(table(tops, gaps, "Distance between visual and collision surfaces, both ways.", (1, 2, 3, 4)))
+    if any(body["splats"] for body in twin["bodies"]):
+        parts.append(
+            f"<p>Splats and meshes are {1e3 * alignment['splat_mesh_gap_m']:.1f} mm apart on average; "
+            f"{1e3 * alignment['tolerance_m']:.1f} mm is the stated tolerance.</p>"
+        )
+    for name, files in _named(pictures, "object").items():
+        shots = [
+            f'<figure class="shot">{_image(file, pictures[file], f"{name}: {kind}")}<figcaption>{e(name)}: {e(kind)}'
+            "</figcaption></figure>"
+            for kind, file in sorted(files.items())
+        ]
+        parts.append(f"<h3>{e(name)}: mesh and splats</h3><div class=shots>{''.join(shots)}</div>")
+    others = [file for file in pictures if not file.startswith(("camera_", "object_"))]
+    shots = [f"<figure>{_image(f, pictures[f], f)}<figcaption>{e(f)}</figcaption></figure>" for f in others]
+    parts.append(f"<div class=shots>{''.join(shots)}</div>" if shots else "")
+    return section("shape", "Shape and looks", *parts, sentences(twin["notes"]))
+
+
+def _mm(metres: float | None) -> str:
+    return "–" if metres is None else f"{1e3 * metres:.2f}"
+
+
+def _or_dash(value: float | None) -> str:
+    return "–" if value is None else shown(value)
+
+
+def posterior(own: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
+    """Parameters with intervals and sources, prior against posterior, pairs, and what the data cannot tell."""
+    told = inputs["posterior"]
+    rows = [_estimate(estimate) for estimate in own["estimates"]]
+    level = percent(own["estimates"][0]["level"]) if own["estimates"] else ""
+    head = ("parameter", "mean", f"{level} interval", "unit", "source", "")
+    parts = [key(), table(head, rows, f"Found by {told['method']}, {told['draws']} draws.", (1,))]
+    small = "".join(
+        f'<div><p class="id">{e(entry["id"])} <span class="soft">{e(entry["unit"])}</span></p>'
+        f"{charts.density(entry, 'inferred')}{_narrowed(entry)}</div>"
+        for entry in told["parameters"]
+    )
+    parts.append("<h3>Before and after the data</h3><p>Dashed: what was believed before. Filled: after.</p>")
+    parts.append(f'<div class="grid-of">{small}</div>')
+    pairs = ""
+    if len(told["paired"]) > 1:
+        left = len(told["parameters"]) - len(told["paired"])
+        words = "Draws of every two parameters, on their natural scales, with correlations."
+        words += f" {left} more parameters are in the table above." if left > 0 else ""
+        pairs = f"<h3>Pairs</h3>{figure(charts.pairs(told['parameters'], told['paired']), words)}"
+    weak = [*told["weak_directions"], *(f"{id} was not moved by the data" for id in told["unidentified"])]
+    weak += told["at_bounds"]
+    nothing = "<p>Every parameter was moved by the data, and no direction is weak.</p>"
+    limits = f"<h3>What the data cannot tell</h3>{sentences(weak) or nothing}"
+    limits += _model_error(told) + _bands(told["validation"])
+    parts.append(f'<div class="two"><div>{pairs}</div><div>{limits}</div></div>' if pairs else limits)
+    return section("posterior", "Parameters", *parts)
+
+
+def _narrowed(entry: Mapping[str, Any]) -> str:
+    ratio = entry["narrowed"]
+    if ratio is None:
+        return ""
+    words = f"{shown(ratio, 2)} × narrower than before" if ratio >= 1.5 else "about as wide as before"
+    return f'<p class="small soft">{e(words)}</p>'
+
+
+def _estimate(estimate: Mapping[str, Any]) -> list[str]:
+    known = estimate.get("identified", True)
+    return [
+        e(estimate["parameter"]["id"]),
+        shown(estimate["mean"], 4),
+        between(estimate["low"], estimate["high"]),
+        e(estimate["parameter"]["unit"]),
+        chip(estimate["source"]),
+        "" if known else '<span class="flag">not identified</span>',
+    ]
+
+
+def _model_error(told: Mapping[str, Any]) -> str:
+    if not told["discrepancy"]:
+        return f"<h3>Model error</h3><p>Not estimated: {e(told['no_discrepancy'])}</p>"
+    rows = [
+        [e(each["signal"]), e(each["unit"]), ", ".join(f"{shown(sd)} at {shown(h)} s" for h, sd in _ends(each))]
+        for each in told["discrepancy"]
+    ]
+    caption = "What the best parameters leave unexplained, by how far ahead is predicted (one standard deviation)."
+    return "<h3>Model error</h3>" + table(("signal", "unit", "shortest and longest horizon"), rows, caption)
+
+
+def _ends(each: Mapping[str, Any]) -> Sequence[tuple[float, float]]:
+    both = list(zip(each["horizon_s"], each["sd"], strict=True))
+    return both if len(both) < 2 else [both[0], both[-1]]
+
+
+def _bands(validation: Mapping[str, Any] | None) -> str:
+    if not isinstance(validation, Mapping) or validation.get("covered") is None:
+        return ""
+    alone = validation.get("covered_by_parameters_alone")
+    more = f" Without the model error they would cover {percent(alone)}." if alone is not None else ""
+    return (
+        f"<h3>Prediction of validation episodes</h3><p>{percent(validation['level'])} bands cover "
+        f"{percent(validation['covered'])} of what was measured on {len(validation.get('episodes', []))} episodes that "
+        f"no fit has seen.{more}</p>"
+    )
+
+
+def ranges(inputs: Mapping[str, Any]) -> str:
+    """What training drew from, held against what was inferred; each with its source and reason."""
+    rows = []
+    for entry in inputs["ranges"]:
+        covers = "–" if entry["covers"] is None else percent(entry["covers"])
+        about = f"{entry['approximates']}; checked by {entry['check']}"
+        why = f'{e(entry["reason"])}<br><span class="soft small">{e(about)}</span>'
+        ends = e(between(entry["low"], entry["high"], entry["parameter"]["unit"]))
+        drawn = charts.range_row(entry)
+        rows.append([e(entry["parameter"]["id"]), ends, drawn, chip(entry["source"]), covers, why])
+    head = ("parameter", "range", "range and posterior", "source", "covers", "why")
+    caption = "Bar: the range. Tick: its point. Line above: 90 % of the posterior."
+    return section("ranges", "Ranges", table(head, rows, caption, (4,)), _coverage(inputs["coverage"]))
+
+
+def _coverage(told: Mapping[str, Any] | None) -> str:
+    if told is None:
+        return "<p>The ranges were not held against validation episodes.</p>"
+    interval = dict(zip(("low", "high"), told["interval"], strict=True)) if told.get("interval") else {}
+    share = spread({"value": told["covered"], **interval}, as_percent=True)
+    level = f" Bands of level {percent(told['level'])}." if told.get("level") is not None else ""
+    count = len(told["episodes"])
+    parts = [f"<h3>Range-miss test</h3><p>{share} of the data of {count} validation episodes lie inside.{level}</p>"]
+    rows = [
+        [e(row.get("signal", row.get("parameter", ""))), percent(row["covered"]), e(row.get("unit", ""))]
+        for row in told.get("by_signal", [])
+        if isinstance(row, Mapping) and isinstance(row.get("covered"), (int, float))
+    ]
+    parts.append(table(("signal", "inside", "unit"), rows, "By signal.", (1,)) if rows else "")
+    parts.append(sentences(told.get("misses", [])))
+    return "".join(parts)
+
+
+def training(inputs: Mapping[str, Any]) -> str:
+    """The curve of each policy's training, where one was logged."""
+    if not inputs["training"]:
+        return ""
+    rows = [
+        [e(name), e(policy["kind"]), str(policy["seed"]), "yes" if policy["deployable"] else "no"]
+        for name, policy in inputs["policies"].items()
+    ]
+    drawing = figure(charts.training(inputs["training"]), "As logged while training, in simulation.")
+    return section(
+        "training", "Training", drawing, table(("policy", "kind", "seed", "deployable"), rows, "Policies.", (2,))
+    )

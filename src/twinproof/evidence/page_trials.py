@@ -1,0 +1,163 @@
+"""The report on what happened: trials, real against twin, failures, the ledger, and where everything came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twinproof.evidence import charts
+from twinproof.evidence.page_parts import code, e, facts, figure, percent, section, sentences, spread, table
+from twinproof.evidence.svg import shown
+
+MOST_ROWS = 200  # of a table on the page; the files beside it have all
+
+
+def trials(own: Mapping[str, Any]) -> str:
+    """Success by condition, and every metric with its interval."""
+    figures, worlds = own["figures"], [domain["name"] for domain in own["domains"]]
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for row in figures["by_condition"]:
+        told = f"{row['successes']} of {row['trials']}"
+        cells.setdefault((row["condition"], row["policy"]), {})[row["domain"]] = told
+    by_condition = _folded("Success by condition", ("condition", "policy", *worlds), _across(cells, worlds))
+    metrics: dict[tuple[str, str], dict[str, str]] = {}
+    about = {}
+    for row in sorted(figures["metrics"], key=lambda row: row["metric"]):
+        about[row["metric"]] = f"{row['unit']}, {row['better']} is better"
+        metrics.setdefault((row["metric"], row["policy"]), {})[row["domain"]] = spread(row)
+    rows = [[f'{first} <span class="soft small">{e(about[name])}</span>', *rest]
+            for (first, *rest), (name, _) in zip(_across(metrics, worlds), metrics, strict=True)]  # fmt: skip
+    words = f"Means over trials with {percent(figures['level'])} intervals; trials are taken as independent."
+    made = table(("metric", "policy", *worlds), rows[:MOST_ROWS], words) + _left(rows) if rows else ""
+    return section("trials", "Trials", made, by_condition)
+
+
+def _across(cells: Mapping[tuple[str, str], Mapping[str, str]], worlds: list[str]) -> list[list[str]]:
+    """A row for each thing and policy, a column for each world."""
+    return [
+        [e(name), e(policy), *(found.get(world, "–") for world in worlds)] for (name, policy), found in cells.items()
+    ]
+
+
+def _left(rows: list[list[str]]) -> str:
+    more = len(rows) - MOST_ROWS
+    return f'<p class="small soft">{more} more rows are in report.json.</p>' if more > 0 else ""
+
+
+def _folded(title: str, head: tuple[str, ...], rows: list[list[str]], numeric: tuple[int, ...] = ()) -> str:
+    made = table(head, rows[:MOST_ROWS], title, numeric) + _left(rows)
+    opened = " open" if len(rows) <= 12 else ""
+    return f"<details{opened}><summary>{e(title)}: {len(rows)} rows</summary>{made}</details>" if rows else ""
+
+
+def differences(own: Mapping[str, Any]) -> str:
+    """How far twin and reality drift apart, and whose events come when."""
+    parts, rows = [], own["divergence"]
+    if rows:
+        unit = rows[0]["unit"]
+        same = [row for row in rows if row["unit"] == unit]
+        pairs = ", ".join(f"{row['domain']} {row['pairs']}" for row in same)
+        words = (
+            f"Median over pairs of trials on the same condition and seed, and the band of four in five ({pairs} pairs)."
+        )
+        parts.append(figure(charts.courses(same, unit), words))
+    strips = []
+    for entry in own["strips"]:
+        words = f"{entry['condition']}, trial {entry['repeat']}; traces: "
+        links = " and ".join(_trace(lane["trace"], lane["domain"]) for lane in entry["lanes"])
+        strips.append(figure(charts.strip(entry), words, links))
+    if strips:
+        parts.append("<h3>Events</h3><p>The same event in both worlds is joined.</p>" + "".join(strips))
+    return section("differences", "Reality against the twin", *parts)
+
+
+def _trace(hash: str | None, words: str) -> str:
+    return f'<a href="traces/{e(hash)}/trace.json">{e(words)}</a>' if hash else e(words)
+
+
+def failures(own: Mapping[str, Any]) -> str:
+    """How often each label was given, and every failed trial with its trace."""
+    figures, failed = own["figures"], own["failed"]
+    if not failed:
+        return section("failures", "Failures", "<p>No trial failed.</p>")
+    worlds = [domain["name"] for domain in own["domains"]]
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for row in sorted(figures["failures"], key=lambda row: row["policy"] != figures["judged"]):
+        cells.setdefault((row["label"], row["policy"]), {})[row["domain"]] = str(row["trials"])
+    meanings = {row["label"]: row["meaning"] for row in figures["failures"]}
+    counted = [[f'{first} <span class="soft small">{e(meanings[label])}</span>', *rest]
+               for (first, *rest), (label, _) in zip(_across(cells, worlds), cells, strict=True)]  # fmt: skip
+    numeric = tuple(range(2, 2 + len(worlds)))
+    labels = table(("label", "policy", *worlds), counted, "Failed trials by label and world.", numeric)
+    order = sorted(failed, key=lambda row: (row["kind"] != "real", row["policy"] != figures["judged"]))
+    rows = [
+        [e(row["label"]), e(row["domain"]), e(row["policy"]), e(row["condition"]), str(row["repeat"]), e(row["note"]),
+         _trace(row["trace"], "trace") if row["trace"] else '<span class="soft">not kept</span>']
+        for row in order
+    ]  # fmt: skip
+    head = ("label", "world", "policy", "condition", "trial", "what the trace shows", "trace")
+    return section("failures", "Failures", labels, _folded("Every failed trial", head, rows, (4,)))
+
+
+def ledger(own: Mapping[str, Any]) -> str:
+    """Everything that touched the split, in order."""
+    rows = [
+        [
+            str(line["n"]),
+            e(str(line["at"])[:19].replace("T", " ")),
+            e(line["kind"]),
+            e(line["said"]),
+            code(line["hash"]),
+        ]
+        for line in own["ledger"]
+    ]
+    head = ("line", "time (UTC)", "kind", "what happened", "hash")
+    words = "<p>Each line holds the hash of the one before it, so none can be changed, added or taken away unseen.</p>"
+    return section("ledger", "Ledger", words, _folded("Lines", head, rows))
+
+
+def provenance(own: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
+    """Inputs by hash and size, fits by the episodes they read, versions, seeds, and the kind of machine."""
+    named = own["named"]
+    rows = [[e(name), code(entry["hash"], 16), _size(entry["bytes"])] for name, entry in named["inputs"].items()]
+    parts = [table(("input", "hash", "size"), rows, "What the evidence stands on.", (2,))]
+    fits = [
+        [e(fit["stage"]), code(fit["result"]), e(fit["part"]), str(len(fit["episodes"])), _ids(fit["episodes"])]
+        for fit in named["fits"]
+    ]
+    head = ("stage", "made", "part", "episodes", "exactly which")
+    parts.append(table(head, fits, "Every fit, with the exact episodes it read.", (3,)))
+    counts = ", ".join(f"{part} {count}" for part, count in named["parts"].items())
+    grouped = ", ".join(named["grouping"]) or "no label"
+    told = [("episodes", e(counts)), ("grouped by", e(grouped))]
+    told += [("machine", e(", ".join(f"{name} {value}" for name, value in named["machine"].items())))]
+    told += [("seeds", e(", ".join(f"{name} {value}" for name, value in named["seeds"].items())))]
+    told += [("versions", e(", ".join(f"{name} {value}" for name, value in named["versions"].items())))]
+    parts.append(facts(told))
+    parts.append(sentences(inputs["summary"].get("notes", [])))
+    return section("provenance", "Where it came from", *parts)
+
+
+def _ids(episodes: list[str]) -> str:
+    return f"<details><summary>ids</summary>{' '.join(code(id, 16) for id in episodes)}</details>"
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{shown(count / size)} {unit}"
+    return f"{count} B"
+
+
+def checking(told: Mapping[str, Any]) -> str:
+    """What a stranger does to check it."""
+    words = (
+        "<p>The audit hashes every file again, replays the ledger, computes every figure of this page anew from "
+        "trials.parquet, and says in plain words what it could and could not confirm.</p>"
+    )
+    commands = "twinproof audit EVIDENCE\ntwinproof audit EVIDENCE split twin posterior randomization policy\n"
+    commands += "twinproof verify EVIDENCE --key PUBLIC_KEY"
+    links = " · ".join(
+        f'<a href="{file}">{file}</a>' for file in ("evidence.json", "trials.parquet", "report.json", "report.md")
+    )
+    return section("checking", "Check it yourself", words, f"<pre>{commands}</pre>", f"<p>{links}</p>")
