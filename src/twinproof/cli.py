@@ -13,6 +13,7 @@ from typing import Any
 from twinproof import (
     __version__,
     cli_evaluate,
+    cli_evidence,
     cli_guard,
     cli_identify,
     cli_ingest,
@@ -64,6 +65,9 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),
     "splat convert": (cli_splat.SplatConvert, cli_splat.convert),
     "compare": (cli_evaluate.Compare, cli_evaluate.compare),
+    "evidence": (cli_evidence.Evidence, cli_evidence.evidence),
+    "sign": (cli_evidence.Sign, cli_evidence.sign),
+    "verify": (cli_evidence.Verify, cli_evidence.verify),
     "doctor": (Doctor, _doctor),
 }
 

@@ -12,7 +12,7 @@ from twinproof.nouns.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class EvidenceCommand:
+class Evidence:
     """Assemble Evidence: everything a stranger needs to check what is claimed, and a report that people can read.
 
     examples:
@@ -84,7 +84,7 @@ class Verify:
     """The public key, PEM."""
 
 
-def evidence(config: EvidenceCommand) -> int:
+def evidence(config: Evidence) -> int:
     """`twinproof evidence`."""
     from twinproof.evidence import report
     from twinproof.evidence.assemble import assemble
