@@ -65,6 +65,8 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),
     "splat convert": (cli_splat.SplatConvert, cli_splat.convert),
     "compare": (cli_evaluate.Compare, cli_evaluate.compare),
+    "panel": (cli_evaluate.Panel, cli_evaluate.panel),
+    "evaluate": (cli_evaluate.Evaluate, cli_evaluate.evaluate),
     "evidence": (cli_evidence.Evidence, cli_evidence.evidence),
     "sign": (cli_evidence.Sign, cli_evidence.sign),
     "verify": (cli_evidence.Verify, cli_evidence.verify),

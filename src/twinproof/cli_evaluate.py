@@ -1,4 +1,4 @@
-"""The commands of evaluation: what differs between a robot and its twin."""
+"""The commands of evaluation: what differs between a robot and its twin, and what a policy does in both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from twinproof import settings
 
 if TYPE_CHECKING:
     from twinproof.evaluate.compare import Protocol
+    from twinproof.evaluate.deploy import Place
+    from twinproof.nouns.panel import Panel as Frozen
     from twinproof.nouns.recording import Recording
+    from twinproof.nouns.robot import Robot
+    from twinproof.tasks.task import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,94 @@ class Compare:
     """Decides what is drawn for the clocks' intervals."""
 
 
+@dataclass(frozen=True)
+class Panel:
+    """Freeze an examination before it is sat: task, holdout episodes by id, worlds, trials, and what would decide.
+
+    examples:
+      twinproof panel split --twin twin --task reach --out panel
+      twinproof panel split --twin twin --task push --domains real=4 twin=4 draws=40 nominal=4 --out panel
+      twinproof panel split --twin twin --task reach --domains twin=10 draws=50 --out panel
+
+    Nothing of the holdout is read. The split's ledger gets a line. A panel without `real` needs no robot, and says of
+    the transfer claim: not tested.
+    """
+
+    split: Positional[Path]
+    """A Split folder."""
+    twin: Path
+    """The Twin whose robot the task is for."""
+    out: Path
+    """The new Panel folder."""
+    task: Literal["reach", "push", "lift", "drawer", "handover"] = "reach"
+    """What is asked."""
+    domains: tuple[str, ...] = ("real=4", "twin=4", "draws=20", "nominal=4")
+    """Worlds and trials of each policy in each condition: real, twin (at its point), draws, nominal, rebuilt."""
+    conditions: int | None = None
+    """How many holdout episodes; all by default."""
+    only: tuple[str, ...] = ()
+    """Holdout episodes with these values of the split's grouping keys, 'object=can_03'."""
+    reality: str = ""
+    """What the real domain is, in words."""
+    fits_below: float = 0.05
+    """The twin fits when the replay error's upper bound is below this."""
+    covers_above: float = 0.8
+    """The ranges cover when this share of validation lies inside."""
+    transfers_above: float = 0.5
+    """The policy transfers when the lower bound of its real success is above this."""
+    home: tuple[str, ...] = ()
+    """Where the robot's reset brings it, 'elbow=0.9'. Default: the twin's keyframe, or how calibration begins."""
+    relative: bool = False
+    """Actions move the last command instead of naming the next one."""
+    seed: int = 0
+    """Decides conditions, their seeds and the order of trials."""
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Run a panel: policies in reality and in the twin, blind and paired; opens the holdout, once.
+
+    examples:
+      twinproof evaluate panel --split split --twin twin --posterior posterior --policy expert=expert \\
+        --robot 'lab:pendulum?plant=0' --out trials
+      twinproof evaluate panel --split split --twin twin --randomization ranges --policy ppo=policy base=other \\
+        --robot my_driver.py --out trials
+      twinproof evaluate panel --split split --twin twin --posterior posterior --policy ppo=policy --logged real \\
+        --out trials
+
+    A killed run goes on where it was. A second opening of the holdout has to say what changed (--change).
+    """
+
+    panel: Positional[Path]
+    """A Panel folder."""
+    split: Path
+    """The Split that it was frozen on."""
+    twin: Path
+    """A Twin folder."""
+    policy: tuple[str, ...]
+    """NAME=FOLDER of each policy, or NAME=expert for the task's script. The first is the one under test."""
+    out: Path
+    """The new Trials folder."""
+    posterior: Path | None = None
+    """A Posterior folder: the twin's point, and draws."""
+    randomization: Path | None = None
+    """A Randomization folder: draws as training had them."""
+    rebuilt: Path | None = None
+    """A Twin made again with the holdout, for comparison only."""
+    robot: str | None = None
+    """'lab:BENCH?plant=0', or a Python file whose robot() gives a driver (docs/robot_interface.md)."""
+    logged: Path | None = None
+    """Instead of a robot: a Recording of real trials, labelled policy, condition and repeat."""
+    home: tuple[str, ...] = ()
+    """As the panel was frozen with."""
+    change: str | None = None
+    """What changed since the holdout was last open, in a few words."""
+    lerobot: Path | None = None
+    """Also write the trials as a LeRobot v3.0 dataset, so that failures can be trained on."""
+    lerobot_domain: str = "real"
+    """Which domain's trials go there."""
+
+
 def compare(config: Compare) -> int:
     """`twinproof compare`."""
     import tempfile
@@ -127,3 +219,133 @@ def _recording(source: Path, rig: Path, scratch: Path, config: Compare) -> Recor
     if (source / "recording.json").is_file():
         return Recording.load(source)
     return ingest(source, read_rig(rig), scratch, Tolerances(config.nan_is_missing))
+
+
+def panel(config: Panel) -> int:
+    """`twinproof panel`."""
+    from twinproof.evaluate import report
+    from twinproof.evaluate.command import home_of, only_of, task_named
+    from twinproof.evaluate.freeze import Design, domains_of, freeze
+    from twinproof.nouns.errors import ConfigError
+    from twinproof.nouns.split import Split
+    from twinproof.nouns.twin import Twin
+
+    if config.out.exists():
+        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
+    split, twin = Split.load(config.split), Twin.load(config.twin)
+    task = task_named(config.task, twin, home_of(config.home, twin, split), config.relative)
+    how = Design(
+        domains_of(config.domains, config.reality),
+        config.conditions,
+        only_of(config.only),
+        config.fits_below,
+        config.covers_above,
+        config.transfers_above,
+        config.seed,
+    )
+    frozen = freeze(task.panel_task(), split, how)
+    frozen.save(config.out)
+    settings.save(settings.resolved(config, "panel"), config.out)
+    report.panel(frozen, config.out)
+    return 0
+
+
+def evaluate(config: Evaluate) -> int:
+    """`twinproof evaluate`."""
+    from twinproof.evaluate import report
+    from twinproof.evaluate.beliefs import Beliefs
+    from twinproof.evaluate.command import contenders_of, home_of, task_of_panel
+    from twinproof.evaluate.examine import Examination, examine
+    from twinproof.evaluate.logged import logged_trials
+    from twinproof.evaluate.outgoing import trials_recording
+    from twinproof.ingest.lerobot_write import write_lerobot
+    from twinproof.nouns.errors import ConfigError
+    from twinproof.nouns.files import remove_tree
+    from twinproof.nouns.panel import Panel as Frozen
+    from twinproof.nouns.posterior import Posterior
+    from twinproof.nouns.progress import bar
+    from twinproof.nouns.randomization import Randomization
+    from twinproof.nouns.recording import Recording
+    from twinproof.nouns.split import Split
+    from twinproof.nouns.store import Store
+    from twinproof.nouns.twin import Twin
+
+    if config.out.exists():
+        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
+    frozen, split, twin = Frozen.load(config.panel), Split.load(config.split), Twin.load(config.twin)
+    task = task_of_panel(frozen, twin, home_of(config.home, twin, split))
+    beliefs = Beliefs(
+        twin,
+        None if config.posterior is None else Posterior.load(config.posterior),
+        None if config.randomization is None else Randomization.load(config.randomization),
+        None if config.rebuilt is None else Twin.load(config.rebuilt),
+    )
+    work = config.out.with_name(f".{config.out.name}.work")  # finished trials; gone when all are
+    exam = Examination(
+        frozen,
+        split,
+        task,
+        beliefs,
+        contenders_of(config.policy, task),
+        Store(work),
+        _place(config, task, frozen),
+        None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
+        "" if config.logged is None else f"logged trials in {config.logged.name}",
+        config.change,
+    )
+    try:
+        with bar("evaluate") as progress:
+            found = examine(exam, progress, report.say)
+    finally:
+        if exam.place is not None:
+            exam.place.robot.close()
+    found.save(config.out)
+    remove_tree(work)
+    settings.save(settings.resolved(config, "evaluate"), config.out)
+    report.trials(found, config.out)
+    if config.lerobot is not None:
+        write_lerobot(
+            trials_recording(found, task, config.lerobot_domain), config.lerobot, fps=round(task.contract.rate_hz)
+        )
+        report.say(f"  {config.lerobot}: trials of {config.lerobot_domain!r} as a LeRobot dataset")
+    return 0
+
+
+def _place(config: Evaluate, task: TaskSpec, frozen: Frozen) -> Place | None:
+    """The robot that trials run on, where one was named."""
+    from twinproof.evaluate.deploy import Place
+    from twinproof.nouns.errors import ConfigError
+
+    if config.robot is None:
+        return None
+    stated = next((d.description for d in frozen.domains if d.kind == "real" and d.description), "")
+    if config.robot.startswith("lab:"):
+        from urllib.parse import parse_qsl
+
+        from twinproof.lab.robot import LabRobot
+
+        bench, _, query = config.robot.removeprefix("lab:").partition("?")
+        asked = dict(parse_qsl(query))
+        unknown = sorted(set(asked) - {"plant", "effects"})
+        if unknown or not asked.get("plant", "0").isdigit():
+            raise ConfigError(f"--robot {config.robot!r} cannot be read. Write 'lab:push?plant=0&effects=all'.")
+        robot = LabRobot(bench, int(asked.get("plant", "0")), effects=asked.get("effects", "all"))
+        return Place(robot, f"lab bench '{bench}', simulated")
+    return Place(_driver(Path(config.robot)), stated or f"the robot of {Path(config.robot).name}")
+
+
+def _driver(path: Path) -> Robot:
+    """What the robot() of a user's Python file gives."""
+    import runpy
+
+    from twinproof.nouns.errors import ConfigError
+
+    if not path.is_file():
+        raise ConfigError(
+            f"--robot {path} is no file. Name a Python file with a function robot(), or 'lab:push?plant=0'."
+        )
+    make = runpy.run_path(str(path)).get("robot")
+    if not callable(make):
+        raise ConfigError(f"{path} has no function robot(). Write one that gives a driver (docs/robot_interface.md).")
+    made: Robot = make()
+    return made

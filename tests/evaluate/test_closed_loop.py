@@ -72,7 +72,7 @@ def test_a_trace_tells_what_was_measured_sent_and_asked(runs):
     }
     ticks = len(signals["command"].time_s)
     assert len(signals["state"].time_s) == ticks + 1
-    assert signals["command"].columns[0].unit == "N·m"
+    assert signals["command"].columns[0].unit == "N m"
     assert signals["state"].columns[0].unit == "rad"
     assert signals["error"].value[-1, 0] == runs[0].final_error
     assert runs[0].time_s == pytest.approx(ticks / TASK.contract.rate_hz)

@@ -1,4 +1,4 @@
-"""What `compare` prints."""
+"""What the commands of evaluation print."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from twinproof.nouns.panel import Panel
+from twinproof.nouns.trials import Trials
 
 
 def comparison(told: Mapping[str, Any], out: Path) -> None:
@@ -42,3 +45,51 @@ def _between(found: Mapping[str, Any], scale: float, digits: int) -> str:
     if found["low"] is None:
         return ""
     return f" ({scale * found['low']:.{digits}f} … {scale * found['high']:.{digits}f})"
+
+
+def say(text: str) -> None:
+    """A line."""
+    sys.stdout.write(text + "\n")
+
+
+def panel(frozen: Panel, out: Path) -> None:
+    """What was frozen."""
+    say(f"{out}: panel {frozen.hash[:16]}, task {frozen.task.name!r}, {len(frozen.conditions)} holdout episodes by id")
+    say(f"  success: {frozen.task.success}")
+    for domain in frozen.domains:
+        say(f"  {domain.name}: {domain.trials} trials of each policy in each condition")
+    for criterion in frozen.criteria:
+        sign = "≤" if criterion.better == "lower" else "≥"
+        say(f"  {criterion.claim}: {criterion.number} {sign} {criterion.threshold:g}")
+
+
+def trials(found: Trials, out: Path) -> None:
+    """Success of every policy in every domain, what pairs say, and the claims."""
+    told = found.summary
+    count = len(found.trials)
+    say(f"{out}: {count} trials of {told['conditions']} conditions; the holdout was opened {found.attempt} times")
+    if found.reality:
+        say(f"  reality: {found.reality}")
+    for policy, domains in told["success"].items():
+        shown = (
+            f"{name} {rate['successes']}/{rate['trials']} ({100 * rate['wilson']['low']:.0f} … "
+            f"{100 * rate['wilson']['high']:.0f} %)"
+            for name, rate in domains.items()
+        )
+        say(f"  {policy}: {', '.join(shown)}")
+        for name, both in told["domains_paired"][policy].items():
+            bias = both["bias_points"]
+            say(f"    {name} minus real: {bias['value']:+.0f} points ({bias['low']:+.0f} … {bias['high']:+.0f})")
+    for domain, ranks in (told["agreement"] or {}).items():
+        r, ceiling = ranks["pearson"], ranks["ceiling"]["pearson"]
+        value = (
+            "not defined, one side does not vary"
+            if r is None
+            else f"{r['value']:.2f} ({r['low']:.2f} … {r['high']:.2f})"
+        )
+        say(f"  {domain}: r {value}; a perfect twin would show {ceiling[0]:.2f} … {ceiling[2]:.2f}")
+    for claim in told["claims"]:
+        why = claim.get("reason") or f"{claim['number']}: {claim['value']:.3g}, threshold {claim['threshold']:g}"
+        say(f"  {claim['name']}: {claim['verdict']} ({why})")
+    for note in told["notes"]:
+        say(f"  {note}")

@@ -142,6 +142,7 @@ def run_of(
 def _signals(task: TaskSpec, course: Course) -> dict[str, Signal]:
     joints = task.machine.joints
     units = tuple("m" if unit in ("m", "N") else "rad" for unit in task.machine.command_units)
+    told = tuple(unit.replace("·", " ") for unit in task.machine.command_units)  # as recordings write it
     rates = tuple(f"{unit}/s" for unit in units)
     time_s, sent_s = course.time_s, course.time_s[: len(course.command)]
 
@@ -156,9 +157,7 @@ def _signals(task: TaskSpec, course: Course) -> dict[str, Signal]:
         of("error", "other", (Column("error", task.error_unit),), time_s, course.error[:, None]),
     ]
     if len(sent_s):
-        found.append(
-            of("command", "joint_command", _columns(joints, task.machine.command_units), sent_s, course.command)
-        )
+        found.append(of("command", "joint_command", _columns(joints, told), sent_s, course.command))
     if len(course.goal):
         names = tuple(f"goal_{k}" for k in range(len(course.goal)))
         found.append(of("goal", "other", _columns(names, ("",) * len(names)), time_s[:1], course.goal[None]))

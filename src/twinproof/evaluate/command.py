@@ -1,0 +1,123 @@
+"""`twinproof panel` and `twinproof evaluate` from their texts: strings become objects here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from twinproof import __version__
+from twinproof.evaluate.examine import Contender
+from twinproof.nouns.errors import ConfigError, PanelError, TaskError
+from twinproof.nouns.hashing import content_hash
+from twinproof.nouns.panel import Panel
+from twinproof.nouns.policy import Policy, difference
+from twinproof.nouns.recording import Recording
+from twinproof.nouns.split import Split
+from twinproof.nouns.twin import Twin
+from twinproof.policies.chunks import Chunked
+from twinproof.policies.load import actor_of
+from twinproof.sim.scene import Scene
+from twinproof.sim.world import World
+from twinproof.tasks import drawer, handover, lift, push, reach
+from twinproof.tasks.experts import expert_of
+from twinproof.tasks.machine import Machine
+from twinproof.tasks.task import TaskSpec
+
+EXPERT = "expert"  # a policy that is the task's own script
+
+
+def task_named(name: str, twin: Twin, home: Mapping[str, float] | None, relative: bool = False) -> TaskSpec:
+    """The task of a name on a twin's robot."""
+    match name:
+        case "reach":
+            return reach.of(twin, home=home, relative=relative)
+        case "push":
+            return push.of(twin, home=home, relative=relative)
+        case "lift":
+            return lift.of(twin, home=home, relative=relative)
+        case "drawer":
+            return drawer.of(twin, home=home, relative=relative)
+        case "handover":
+            return handover.of(twin, home=home, relative=relative)
+        case _:
+            raise ConfigError(f"there is no task {name!r}. Use reach, push, lift, drawer or handover.")
+
+
+def task_of_panel(panel: Panel, twin: Twin, home: Mapping[str, float] | None) -> TaskSpec:
+    """The task that a panel was frozen with: its actions say whether they name commands or move them."""
+    tasks = [task_named(panel.task.name, twin, home, relative) for relative in (False, True)]
+    for task in tasks:
+        if not difference(panel.task.contract, task.deployable):
+            return replace(task, horizon_s=panel.task.horizon_s)
+    told = "; ".join(difference(panel.task.contract, tasks[0].deployable))
+    raise PanelError(
+        f"the panel's task {panel.task.name!r} does not fit this twin: {told}. Evaluate with the twin that it was "
+        "frozen with, or freeze it anew."
+    )
+
+
+def home_of(texts: Sequence[str], twin: Twin, split: Split) -> dict[str, float] | None:
+    """Where the robot's reset brings it: as stated, as the twin's keyframe says, or as calibration episodes begin."""
+    if texts:
+        found = {}
+        for text in texts:
+            name, _, value = text.partition("=")
+            try:
+                found[name.strip()] = float(value)
+            except ValueError:
+                raise ConfigError(f"--home {text!r} is no position. Write it like 'elbow=0.9', in rad or m.") from None
+        return found
+    try:
+        Machine.of(twin)
+    except TaskError:  # the scene does not say; what else is wrong with it, the task will say again
+        world = World(Scene.of(twin))
+        return recorded_home(split.parts()[0].recording, [n for n in world.actuators if world.has("joint", n)])
+    return None
+
+
+def recorded_home(recording: Recording, joints: Sequence[str]) -> dict[str, float]:
+    """The median of the joints' first positions over episodes."""
+    first: dict[str, list[float]] = {name: [] for name in joints}
+    for episode in recording.episodes:
+        for kind in ("joint_position", "gripper"):
+            for signal in episode.fresh().of_kind(kind):
+                for column in (c.name for c in signal.columns if c.name in first):
+                    values = signal.column(column)
+                    first[column] += [float(values[0])] if np.isfinite(values[0]) else []
+    lacking = [name for name, values in first.items() if not values]
+    if lacking:
+        raise ConfigError(
+            f"nothing says where {', '.join(lacking)} begins: the twin has no keyframe 'home', and calibration does "
+            "not record it. Give --home."
+        )
+    return {name: float(np.median(values)) for name, values in first.items()}
+
+
+def contenders_of(texts: Sequence[str], task: TaskSpec) -> tuple[Contender, ...]:
+    """Policies from NAME=FOLDER, or NAME=expert for the task's own script."""
+    found = []
+    for text in texts:
+        name, sign, where = text.partition("=")
+        if not sign or not name.strip() or not where.strip():
+            raise ConfigError(f"--policy {text!r} cannot be read. Write NAME=FOLDER, or NAME={EXPERT}.")
+        if where == EXPERT:
+            found.append(Contender(name, expert_of(task), content_hash([EXPERT, task.name, __version__])))
+            continue
+        policy = Policy.load(Path(where))
+        actor = actor_of(policy)
+        found.append(Contender(name, Chunked(actor) if actor.contract.chunk > 1 else actor, policy.hash))
+    return tuple(found)
+
+
+def only_of(texts: Sequence[str]) -> dict[str, str]:
+    """Labels from KEY=VALUE."""
+    found = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip() or not value.strip():
+            raise ConfigError(f"--only {text!r} cannot be read. Write KEY=VALUE, as in 'object=can_03'.")
+        found[key.strip()] = value.strip()
+    return found

@@ -1,0 +1,118 @@
+"""`twinproof panel` and `twinproof evaluate` as a user types them, on the practice pendulum."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.evaluate.practice import rig
+from tests.nouns import examples
+from twinproof.cli import main
+from twinproof.evaluate.command import contenders_of, home_of, only_of, recorded_home, task_named, task_of_panel
+from twinproof.nouns.episode import Episode
+from twinproof.nouns.errors import ConfigError, PanelError
+from twinproof.nouns.panel import Panel
+from twinproof.nouns.recording import Recording
+from twinproof.nouns.signal import Column, Signal
+from twinproof.nouns.split import Split
+from twinproof.nouns.trials import Trials
+from twinproof.nouns.twin import Twin
+
+DRIVER = """
+from twinproof.lab.robot import LabRobot
+def robot():
+    return LabRobot("pendulum", 0)
+"""
+
+
+def twinproof(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+def test_a_panel_is_frozen_and_run_on_the_lab_and_on_a_drivers_file(practice, tmp_path, capsys):
+    where = ("--split", practice.split, "--twin", practice.twin)
+    asked = ("--twin", practice.twin, "--domains", "real=1", "twin=1", "--conditions", 1)
+    assert twinproof("panel", practice.split, *asked, "--out", tmp_path / "panel") == 0
+    assert "the policy transfers: success in real, lower bound ≥ 0.5" in capsys.readouterr().out
+    run = ("evaluate", tmp_path / "panel", *where, "--policy", "expert=expert")
+    more = ("--robot", "lab:pendulum?plant=0&effects=off", "--lerobot", tmp_path / "dataset")
+    assert twinproof(*run, *more, "--out", tmp_path / "trials") == 0
+    said = capsys.readouterr().out
+    assert "the holdout is open: attempt 1" in said
+    assert "reality: lab bench 'pendulum', simulated" in said
+    found = Trials.load(tmp_path / "trials")
+    assert len(found.trials) == 2
+    assert (tmp_path / "dataset" / "meta" / "info.json").is_file()
+    assert not (tmp_path / ".trials.work").exists()
+    (tmp_path / "driver.py").write_text(DRIVER)
+    assert twinproof(*run, "--robot", tmp_path / "driver.py", "--out", tmp_path / "again") == 0
+    assert Trials.load(tmp_path / "again").reality == "the robot of driver.py"
+    assert json.loads((tmp_path / "again" / "config.json").read_bytes())["settings"]["robot"].endswith("driver.py")
+
+
+def test_what_is_there_is_not_overwritten_and_robots_that_cannot_be_are_refused(practice, tmp_path, capsys):
+    (tmp_path / "there").mkdir()
+    assert twinproof("panel", practice.split, "--twin", practice.twin, "--out", tmp_path / "there") == 1
+    assert "exists. Nothing is overwritten" in capsys.readouterr().err
+    asked = ("--twin", practice.twin, "--domains", "real=1", "--conditions", 1)
+    assert twinproof("panel", practice.split, *asked, "--out", tmp_path / "panel") == 0
+    run = ("evaluate", tmp_path / "panel", "--split", practice.split, "--twin", practice.twin, "--policy", "a=expert")
+    assert twinproof(*run, "--out", tmp_path / "there") == 1
+    assert "exists. Nothing is overwritten" in capsys.readouterr().err
+    (tmp_path / "empty.py").write_text("")
+    for robot, told in (
+        ("lab:pendulum?moon=1", "cannot be read. Write 'lab:push?plant=0"),
+        (tmp_path / "none.py", "is no file"),
+        (tmp_path / "empty.py", "has no function robot()"),
+    ):
+        assert twinproof(*run, "--robot", robot, "--out", tmp_path / "trials") == 1
+        assert told in capsys.readouterr().err
+
+
+def test_a_home_is_stated_or_found_in_the_twin_or_in_calibration(practice):
+    twin, split = Twin.load(practice.twin), Split.load(practice.split)
+    assert home_of(("elbow=0.5", "shoulder=-1"), twin, split) == {"elbow": 0.5, "shoulder": -1.0}
+    assert home_of((), twin, split) is None  # torque-driven: where it hangs
+    found = recorded_home(split.parts()[0].recording, ("shoulder", "elbow"))
+    assert set(found) == {"shoulder", "elbow"}
+    with pytest.raises(ConfigError, match="is no position"):
+        home_of(("elbow=high",), twin, split)
+    with pytest.raises(ConfigError, match="nothing says where wrist begins"):
+        recorded_home(split.parts()[0].recording, ("wrist",))
+
+
+def test_a_first_reading_that_is_missing_does_not_count_as_a_home():
+    columns, missing = (Column("a", "rad"),), np.array([[True], [False]])
+    made = [
+        Signal("state", "joint_position", columns, np.arange(2.0), np.array([[k], [9.0]]), missing if k else None)
+        for k in (0.0, 1.0)
+    ]
+    recording = Recording(rig(), tuple(Episode.of({"state": s}, {}) for s in made), {})
+    assert recorded_home(recording, ("a",)) == {"a": 0.0}
+
+
+def test_policies_and_labels_are_read_from_texts(practice):
+    task = task_named("reach", Twin.load(practice.twin), None)
+    (one,) = contenders_of(["best=expert"], task)
+    assert one.name == "best"
+    for text in ("best", "=expert", "best="):
+        with pytest.raises(ConfigError, match="Write NAME=FOLDER"):
+            contenders_of([text], task)
+    assert only_of(["object=can_03"]) == {"object": "can_03"}
+    with pytest.raises(ConfigError, match="Write KEY=VALUE"):
+        only_of(["object"])
+    with pytest.raises(ConfigError, match="there is no task 'throw'"):
+        task_named("throw", Twin.load(practice.twin), None)
+
+
+def test_a_panel_that_was_frozen_for_another_robot_is_refused(practice):
+    twin = Twin.load(practice.twin)
+    other: Panel = examples.panel(task=task_named("reach", twin, None).panel_task())
+    assert task_of_panel(other, twin, None).name == "reach"
+    strange = examples.panel(task=examples.panel().task.__class__("reach", examples.contract(), "there", "not", 3.0))
+    with pytest.raises(PanelError, match="does not fit this twin"):
+        task_of_panel(strange, twin, None)
