@@ -50,7 +50,7 @@ def scene(model: MjModel, data: MjData, ids: Any, eye_pos: Any, lamp: tuple[Any,
     """All arrays for one state. `lamp`: the disc's and the dome's points, and the dome's reach."""
     textures, sky = textures_of(model)
     return Scene(
-        _shapes(model, data, ids), _looks(model, ids, sky), _mapping(model, ids), textures,
+        _shapes(model, data, ids), _looks(model, ids, sky), texture_mapping(model, ids), textures,
         _lights(model, data, eye_pos, *lamp),
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ def _looks(model: MjModel, ids: Any, sky: int) -> Looks:
     )  # fmt: skip
 
 
-def _mapping(model: MjModel, ids: Any) -> Mapping:
+def texture_mapping(model: MjModel, ids: Any) -> Mapping:
     """As MuJoCo's own renderer maps textures."""
     n = ids.size
     mode, texture = np.full(n, PLAIN, np.int32), np.full(n, -1, np.int32)

@@ -113,13 +113,13 @@ def colour(s, map_, tx, k, part, u, v, x, y, z, footprint):
     if mode == UV:
         e, f, area = _mesh_uv(s, map_, k, part, u, v)
     else:
-        e, f, area = _wrapped(s.kind[k], part, s.size[k, 0], s.size[k, 1], s.size[k, 2], x, y, z)
+        e, f, area = wrapped(s.kind[k], part, s.size[k, 0], s.size[k, 1], s.size[k, 2], x, y, z)
     texels = footprint * math.sqrt(abs(area * a * b) * tx.width[texture, 0] * tx.height[texture, 0])
     return sample(tx, texture, 0, a * e, b * f, texels, True)
 
 
 @njit(**FAST)
-def _wrapped(kind, part, sx, sy, sz, x, y, z):
+def wrapped(kind, part, sx, sy, sz, x, y, z):
     """Where on the picture (0 … 1 from left, from top) a point of a primitive lies; its density per square metre.
 
     Found by looking at what MuJoCo 3.17 draws, and held to it by a test.

@@ -19,18 +19,23 @@ SOLID = (SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)  # all but planes, hei
 
 def geom_triangles(model: MjModel, geom: int, edge_m: float) -> Triangles:
     """The geom's surface in its own frame, counter-clockwise from outside; only for kinds in SOLID."""
-    size = np.array(model.geom_size[geom])
-    match int(model.geom_type[geom]):
-        case kind if kind == BOX:
+    kind = int(model.geom_type[geom])
+    if kind == MESH:
+        return subdivided(_mesh(model, int(model.geom_dataid[geom])), edge_m)
+    return solid_triangles(kind, np.array(model.geom_size[geom]), edge_m)
+
+
+def solid_triangles(kind: int, size: Float[np.ndarray, "3"], edge_m: float) -> Triangles:
+    """The surface of a box, sphere, ellipsoid, capsule or cylinder of MuJoCo's sizes, in its own frame."""
+    match kind:
+        case _ if kind == BOX:
             return _box(size, edge_m)
-        case kind if kind in (SPHERE, ELLIPSOID):
-            return _ellipsoid(size if kind == ELLIPSOID else size[[0, 0, 0]], edge_m)
-        case kind if kind == CAPSULE:
+        case _ if kind == CAPSULE:
             return _turned(_capsule_profile(size[0], size[1], edge_m), size[0], edge_m)
-        case kind if kind == CYLINDER:
+        case _ if kind == CYLINDER:
             return _turned(_cylinder_profile(size[0], size[1], edge_m), size[0], edge_m)
         case _:
-            return subdivided(_mesh(model, int(model.geom_dataid[geom])), edge_m)
+            return _ellipsoid(size if kind == ELLIPSOID else size[[0, 0, 0]], edge_m)
 
 
 def subdivided(triangles: Triangles, edge_m: float) -> Triangles:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import mujoco
 
 from twinproof.nouns.errors import SimError
+from twinproof.sim.limited import limit
 from twinproof.sim.parameters.base import names
 from twinproof.sim.scene import Scene
 
@@ -32,20 +32,6 @@ def main() -> None:
     except MemoryError:
         answer = {"error": f"it needs more than {order['memory'] >> 20} MB of memory. Simplify it."}
     sys.stdout.write("\n" + json.dumps(answer) + "\n")
-
-
-def limit(memory: int, cpu_s: int) -> None:
-    """From here on the process may use this much more memory and time, write no files, and leave no core."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    for kind, most in (
-        (resource.RLIMIT_AS, used + memory),
-        (resource.RLIMIT_CPU, cpu_s),
-        (resource.RLIMIT_FSIZE, 1 << 20),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _, hard = resource.getrlimit(kind)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (most, hard))
 
 
 def tried(xml: str, root: Path) -> dict[str, list[str]]:
