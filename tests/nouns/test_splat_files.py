@@ -240,3 +240,14 @@ def test_spz_of_what_it_cannot_hold_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("twinproof.nouns.splat_files.SPZ_MOST", 10)
     with pytest.raises(SplatError, match="12 splats; SPZ readers take 10 at most"):
         write_spz(tmp_path / "s.spz", splats())
+
+
+def test_a_file_without_groups_holds_only_what_the_reference_viewer_knows(tmp_path):
+    written = splats(5, coefficients=16)
+    write_ply(tmp_path / "s.ply", written, groups=False)
+    head = (tmp_path / "s.ply").read_bytes().split(b"end_header\n")[0]
+    assert head.count(b"property float") == 62
+    assert b"group" not in head
+    back = read_ply(tmp_path / "s.ply")
+    assert back.groups == ("background",)
+    assert np.array_equal(back.sh, written.sh)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def glb_bytes(shape: Mesh | Baked) -> bytes:
         assert uv is not None
         parts.append(("TEXCOORD_0", "VEC2", 5126, np.stack([uv[:, 0], 1 - uv[:, 1]], axis=1).astype("<f4")))
     elif mesh.colours is not None:
-        parts.append(("COLOR_0", "VEC3", 5126, _linear(mesh.colours).astype("<f4")))
+        parts.append(("COLOR_0", "VEC3", 5126, to_linear(mesh.colours).astype("<f4")))
     views, accessors, attributes, binary = [], [], dict[str, int](), b""
     for k, (name, kind, component, values) in enumerate(parts):
         views.append({"buffer": 0, "byteOffset": len(binary), "byteLength": values.nbytes})
@@ -64,7 +64,7 @@ def glb_bytes(shape: Mesh | Baked) -> bytes:
         tree |= {"images": [{"bufferView": len(views) - 1, "mimeType": "image/png"}], "textures": [{"source": 0}]}
     tree["buffers"] = [{"byteLength": len(binary)}]
     text = json.dumps(tree, separators=(",", ":")).encode()
-    chunks = _chunk(JSON_CHUNK, text, b" ") + _chunk(BINARY_CHUNK, binary, b"\0")
+    chunks = glb_chunk(JSON_CHUNK, text, b" ") + glb_chunk(BINARY_CHUNK, binary, b"\0")
     return struct.pack("<III", MAGIC, 2, 12 + len(chunks)) + chunks
 
 
@@ -72,8 +72,21 @@ def read_glb(data: bytes) -> Mesh:
     """The triangles of the default scene as one mesh, z up."""
     from twinproof.nouns.mesh_files import MOST_FACES, welded
 
-    tree, binary = _chunks(data)
-    file = _File(tree, binary)
+    file = open_glb(data)
+    counts = np.cumsum([0, *(len(part.points) for part in file.parts)])
+    faces = np.concatenate([part.faces + start for part, start in zip(file.parts, counts[:-1], strict=True)])
+    if len(faces) > MOST_FACES:
+        raise MeshError(f"it has {len(faces)} faces; {MOST_FACES} are read. Simplify it.")
+    shades = [part.colours for part in file.parts]
+    known = [colour for colour in shades if colour is not None]
+    colours = np.concatenate(known) if len(known) == len(shades) else None
+    return welded(Mesh(np.concatenate([part.points for part in file.parts]), faces, colours))
+
+
+def open_glb(data: bytes) -> GlbFile:
+    """The tree of a GLB and the triangles of its default scene, apart as they stand in it; there are some."""
+    tree, binary = glb_chunks(data)
+    file = GlbFile(tree, binary)
     try:
         scene = tree["scenes"][int(tree.get("scene", 0))]
         for node in scene.get("nodes", []):
@@ -82,37 +95,41 @@ def read_glb(data: bytes) -> Mesh:
         raise MeshError(f"it is no sound glTF ({type(problem).__name__}: {problem}). Export it again.") from None
     if not file.parts:
         raise MeshError("its default scene shows no triangles. Export it with a mesh.")
-    counts = np.cumsum([0, *(len(points) for points, _, _ in file.parts)])
-    faces = np.concatenate([index + start for (_, index, _), start in zip(file.parts, counts[:-1], strict=True)])
-    if len(faces) > MOST_FACES:
-        raise MeshError(f"it has {len(faces)} faces; {MOST_FACES} are read. Simplify it.")
-    shades = [colour for _, _, colour in file.parts]
-    known = [colour for colour in shades if colour is not None]
-    colours = np.concatenate(known) if len(known) == len(shades) else None
-    return welded(Mesh(np.concatenate([points for points, _, _ in file.parts]), faces, colours))
+    return file
 
 
-class _File:
+class GlbPart(NamedTuple):
+    """Triangles of one primitive, placed in the world (z up)."""
+
+    points: np.ndarray
+    faces: np.ndarray
+    colours: np.ndarray | None  # of vertices, as displayed
+    st: np.ndarray | None  # texture coordinates of vertices: from the left, from the top
+    material: int | None
+    node: str
+
+
+class GlbFile:
     """Walks through a glTF tree and collects triangles; every offset is checked against the bytes that are there."""
 
     def __init__(self, tree: dict[str, Any], binary: bytes) -> None:
         self.tree, self.binary = tree, binary
-        self.parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        self.parts: list[GlbPart] = []
         self.visited = 0
 
     def walk(self, index: int, outer: np.ndarray, depth: int) -> None:
         self.visited += 1
         if depth > DEEPEST or self.visited > 10_000:
             raise MeshError(f"its nodes stand more than {DEEPEST} deep, or in a ring. Export it again.")
-        node = self.tree["nodes"][_count(index)]
+        node = self.tree["nodes"][counted(index)]
         T = outer @ _placed(node)
         if "mesh" in node:
-            for primitive in self.tree["meshes"][_count(node["mesh"])]["primitives"]:
-                self.add(primitive, T)
+            for primitive in self.tree["meshes"][counted(node["mesh"])]["primitives"]:
+                self.add(primitive, T, str(node.get("name", "")))
         for child in node.get("children", []):
             self.walk(child, T, depth + 1)
 
-    def add(self, primitive: dict[str, Any], T: np.ndarray) -> None:
+    def add(self, primitive: dict[str, Any], T: np.ndarray, node: str) -> None:
         if primitive.get("mode", 4) != 4 or "extensions" in primitive:
             raise MeshError("it has lines, points, strips or compressed parts. Export it as plain triangles.")
         attributes = primitive["attributes"]
@@ -129,20 +146,24 @@ class _File:
         if np.linalg.det(T[:3, :3]) < 0:  # a mirror turns faces inside out
             faces = faces[:, ::-1]
         placed = points.astype(float) @ T[:3, :3].T + T[:3, 3]
-        self.parts.append((placed, faces, None if colours is None else _display(colours)))
+        st = self.values(attributes["TEXCOORD_0"]) if "TEXCOORD_0" in attributes else None
+        if st is not None and (st.shape != (len(points), 2) or not np.isfinite(st).all()):
+            raise MeshError("its texture coordinates do not fit its vertices. Export it again.")
+        shades = None if colours is None else to_display(colours)
+        self.parts.append(GlbPart(placed, faces, shades, st, primitive.get("material"), node))
 
     def values(self, index: int) -> np.ndarray:
-        accessor = self.tree["accessors"][_count(index)]
+        accessor = self.tree["accessors"][counted(index)]
         if "sparse" in accessor:
             raise MeshError("it has sparse accessors. Export it as plain triangles.")
-        view = self.tree["bufferViews"][_count(accessor["bufferView"])]
+        view = self.tree["bufferViews"][counted(accessor["bufferView"])]
         kind, width = np.dtype(KINDS[accessor["componentType"]]), WIDTHS[accessor["type"]]
-        count, stride = _count(accessor["count"]), _count(view.get("byteStride", 0)) or kind.itemsize * width
-        begin = _count(view.get("byteOffset", 0)) + _count(accessor.get("byteOffset", 0))
+        count, stride = counted(accessor["count"]), counted(view.get("byteStride", 0)) or kind.itemsize * width
+        begin = counted(view.get("byteOffset", 0)) + counted(accessor.get("byteOffset", 0))
         length = (count - 1) * stride + kind.itemsize * width if count else 0
-        inside = begin + length <= _count(view.get("byteOffset", 0)) + _count(view["byteLength"])
+        inside = begin + length <= counted(view.get("byteOffset", 0)) + counted(view["byteLength"])
         if (
-            _count(view.get("buffer", 0)) != 0
+            counted(view.get("buffer", 0)) != 0
             or not inside
             or begin + length > len(self.binary)
             or stride < kind.itemsize * width
@@ -154,18 +175,21 @@ class _File:
         return np.asarray(rows / float(np.iinfo(kind).max))  # colours in whole numbers are normalised
 
 
-def _count(value: Any) -> int:
+def counted(value: Any) -> int:
+    """A number that can be an index or a size."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 40:
         raise ValueError(f"{value!r} is no index or size")
     return value
 
 
-def _chunk(kind: int, data: bytes, fill: bytes) -> bytes:
+def glb_chunk(kind: int, data: bytes, fill: bytes) -> bytes:
+    """A chunk of a GLB, filled up to whole words."""
     padded = data + fill * (-len(data) % 4)
     return struct.pack("<II", len(padded), kind) + padded
 
 
-def _chunks(data: bytes) -> tuple[dict[str, Any], bytes]:
+def glb_chunks(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The JSON and the binary chunk of a GLB; nothing outside of it is asked for."""
     head = struct.unpack_from("<III", data) if len(data) >= 12 else (0, 0, 0)
     if head[:2] != (MAGIC, 2) or head[2] != len(data):
         raise MeshError(f"{len(data)} bytes are no whole GLB of version 2. It was cut, or it is something else.")
@@ -198,12 +222,13 @@ def _placed(node: dict[str, Any]) -> np.ndarray:
     return T
 
 
-def _linear(display: np.ndarray) -> np.ndarray:
+def to_linear(display: np.ndarray) -> np.ndarray:
     """glTF keeps colours of vertices as linear light; ours are as displayed (sRGB)."""
     c = display.clip(0, 1).astype(float)
     return np.asarray(np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4))
 
 
-def _display(linear: np.ndarray) -> np.ndarray:
+def to_display(linear: np.ndarray) -> np.ndarray:
+    """Colours as displayed (sRGB) of linear light."""
     c = np.clip(linear.astype(float), 0, 1)
     return np.asarray(np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1 / 2.4) - 0.055))

@@ -68,9 +68,12 @@ def read_ply(path: Path, groups: Sequence[str] = ()) -> Splats:
         raise SplatError(f"{path}: {problem}") from None
 
 
-def write_ply(path: Path, splats: Splats) -> None:
-    """Writes the splats in the standard layout; readers see the old file or the new one, never a part."""
-    for name in splats.groups:
+def write_ply(path: Path, splats: Splats, *, groups: bool = True) -> None:
+    """Writes the splats in the standard layout; readers see the old file or the new one, never a part.
+
+    Without groups nothing stands in it that the reference viewer, which reads records of a fixed size, does not know.
+    """
+    for name in splats.groups if groups else ():
         if not name or name != name.strip() or not name.isprintable():
             raise SplatError(f"{path}: the group {name!r} cannot stand in a PLY header. Use printable letters.")
     higher = splats.sh[:, 1:].transpose(0, 2, 1).reshape(len(splats), 3 * (splats.sh.shape[1] - 1))
@@ -84,15 +87,17 @@ def write_ply(path: Path, splats: Splats) -> None:
         **_named([f"scale_{k}" for k in range(scales.shape[1])], scales),
         **_named([f"rot_{k}" for k in range(4)], splats.quats_wxyz),
     }
-    rows = np.empty(len(splats), [*((name, "<f4") for name in columns), ("group", "<i4")])
-    for name, values in {**columns, "group": splats.group}.items():
+    own = {"group": splats.group} if groups else {}
+    rows = np.empty(len(splats), [*((name, "<f4") for name in columns), *((name, "<i4") for name in own)])
+    for name, values in {**columns, **own}.items():
         rows[name] = values
     lines = [
         *("ply", "format binary_little_endian 1.0"),
-        *(f"comment group {k} {name}" for k, name in enumerate(splats.groups)),
+        *(f"comment group {k} {name}" for k, name in enumerate(splats.groups if groups else ())),
         f"element vertex {len(splats)}",
         *(f"property float {name}" for name in columns),
-        *("property int group", "end_header\n"),
+        *(f"property int {name}" for name in own),
+        "end_header\n",
     ]
     head = "\n".join(lines).encode()
     if len(head) > HEADER_LIMIT:
