@@ -1,0 +1,152 @@
+"""What an export starts from: a twin's links and shapes, its coloured surfaces, and its splats by body."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinproof.nouns.errors import TwinError
+from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.mesh_files import read_mesh
+from twinproof.nouns.splat_files import read_ply
+from twinproof.nouns.splats import SH0, Splats
+from twinproof.nouns.twin import Twin
+from twinproof.sim.anatomy import Anatomy, anatomy
+from twinproof.sim.painted import Surface, surfaces
+from twinproof.sim.scene import Scene
+from twinproof.sim.splat.placed import as_volumes, placed
+from twinproof.sim.unlit import moved
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+NOBODY = "unowned"  # splats that no body has
+NEAREST = 8  # splats that give a vertex its colour
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A twin, read once for all formats. Surfaces are in their links' frames, splats in the scene's, at rest."""
+
+    twin: Twin
+    scene: Scene
+    anatomy: Anatomy
+    surfaces: tuple[Surface, ...]
+    splats: Splats | None  # volumes, one group for each body; the order of splats.ply is kept
+    notes: tuple[str, ...] = ()  # what was simplified on the way
+
+    def standing(self) -> list[Surface]:
+        """All surfaces where they stand in the world."""
+        return [moved(each, self.anatomy.named[each.link].T_world_link) for each in self.surfaces]
+
+    def worn(self) -> dict[str, Splats]:
+        """The splats of each link in its own frame; what belongs to no link is the world's."""
+        if self.splats is None:
+            return {}
+        parts = dict[str, list[int]]()
+        for k, name in enumerate(self.splats.groups):
+            parts.setdefault(name if name in self.anatomy.named else self.anatomy.links[0].name, []).append(k)
+        found = dict[str, Splats]()
+        for link, groups in parts.items():
+            mine = self.splats.take(np.isin(self.splats.group, groups))
+            one = replace(mine, group=np.zeros(len(mine), np.int32), groups=(link,))
+            if len(one):
+                found[link] = placed(one, np.linalg.inv(self.anatomy.named[link].T_world_link))
+        return found
+
+
+def subject_of(twin: Twin) -> Subject:
+    """Everything that is written about a twin."""
+    scene = Scene.of(twin)
+    whole, splats = anatomy(scene), splats_of(twin)
+    painted, notes = list[Surface](), list[str]()
+    for each in surfaces(scene):
+        painted.append(_coloured(each, twin, whole, splats))
+        if each.simplified:
+            notes.append(f"{each.name}: {each.simplified}")
+    if splats is not None and read_flat(twin):
+        notes.append("surfels are written as volumes 1 µm thick")
+    return Subject(twin, scene, whole, tuple(painted), splats, tuple(notes))
+
+
+def read_flat(twin: Twin) -> bool:
+    """Whether the twin's splats are discs."""
+    from twinproof.nouns.twin_files import splat_header
+
+    return "scale_2" not in splat_header(twin.path("splats.ply")).fields
+
+
+def splats_of(twin: Twin) -> Splats | None:
+    """A twin's splats in the scene's frame, as volumes, in groups that are named after their bodies."""
+    if "splats.ply" not in twin.files:
+        return None
+    whole = as_volumes(read_ply(twin.path("splats.ply")))
+    names, group = [NOBODY], np.zeros(len(whole), np.int32)
+    for body in twin.bodies:
+        if body.splats:
+            first, count = body.splats
+            group[first : first + count] = len(names)
+            names.append(body.name)
+    return replace(whole, group=group, groups=tuple(names))
+
+
+def needed_splats(subject: Subject, what: str) -> Splats:
+    """The subject's splats, or an error that says what cannot be written without."""
+    if subject.splats is None:
+        raise TwinError(
+            f"{subject.twin.root} has no splats, and {what} holds nothing else. Leave {what} out, or fit splats first."
+        )
+    return subject.splats
+
+
+def _coloured(surface: Surface, twin: Twin, whole: Anatomy, splats: Splats | None) -> Surface:
+    """A bare mesh takes the colours of the file it was made from, or else of the splats that lie on it."""
+    body = next((body for body in twin.bodies if body.name == surface.link), None)
+    if body is None or surface.texture is not None or surface.mesh.colours is not None or not body.visual:
+        return surface
+    colours = _from_file(surface.mesh, twin, body.visual)
+    if colours is None and splats is not None and body.splats:
+        first, count = body.splats
+        own = splats.take(np.arange(first, first + count))
+        colours = _from_splats(surface.mesh.moved(whole.named[surface.link].T_world_link), own)
+    if colours is None:
+        return surface
+    mesh = Mesh(surface.mesh.vertices, surface.mesh.faces, colours)
+    return replace(surface, mesh=mesh, rgba=(1.0, 1.0, 1.0, surface.rgba[3]))
+
+
+def _from_file(mesh: Mesh, twin: Twin, visual: str) -> Float[np.ndarray, "V 3"] | None:
+    from scipy.spatial import KDTree
+
+    if not visual.lower().endswith((".obj", ".ply")):
+        return None
+    file = read_mesh(twin.path(visual))
+    if file.colours is None:
+        return None
+    return np.asarray(file.colours[KDTree(file.vertices).query(mesh.vertices)[1]], float)
+
+
+def _from_splats(mesh: Mesh, splats: Splats) -> Float[np.ndarray, "V 3"]:
+    """Colours of vertices that stand in the scene: the mean of the nearest splats, near and dense ones count most."""
+    from scipy.spatial import KDTree
+
+    colour = np.clip(0.5 + SH0 * splats.sh[:, 0].astype(float), 0, 1)
+    dense = 1 / (1 + np.exp(-splats.logit_opacities.astype(float)))
+    count = min(NEAREST, len(splats))
+    apart, index = KDTree(splats.means).query(mesh.vertices, k=list(range(1, count + 1)))
+    scale = np.maximum(apart[:, [-1]] / 2, 1e-9)
+    weight = dense[index] * np.exp(-0.5 * (apart / scale) ** 2) + 1e-12
+    mean: np.ndarray = np.einsum("nk,nkc->nc", weight / weight.sum(axis=1, keepdims=True), colour[index])
+    return mean
+
+
+def runs_of(splats: Splats) -> dict[str, list[list[int]]]:
+    """Where each body's splats stand in the file that was written: [first, count] pairs."""
+    edges = np.flatnonzero(np.diff(splats.group, prepend=-1, append=-1))
+    found = dict[str, list[list[int]]]()
+    for first, last in itertools.pairwise(edges.tolist()):
+        found.setdefault(splats.groups[int(splats.group[first])], []).append([first, last - first])
+    return found
