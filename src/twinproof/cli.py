@@ -14,6 +14,7 @@ from twinproof import (
     __version__,
     cli_evaluate,
     cli_evidence,
+    cli_export,
     cli_guard,
     cli_identify,
     cli_ingest,
@@ -70,6 +71,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "evidence": (cli_evidence.Evidence, cli_evidence.evidence),
     "sign": (cli_evidence.Sign, cli_evidence.sign),
     "verify": (cli_evidence.Verify, cli_evidence.verify),
+    "export": (cli_export.Export, cli_export.export),
     "doctor": (Doctor, _doctor),
 }
 
