@@ -80,6 +80,7 @@ class Arena:
 
     sensed: Sensed
     situation: Situation
+    first_divergence: str = ""  # which world diverged first, when and why; known on the CPU
 
     def __init__(
         self,
@@ -202,6 +203,9 @@ class Arena:
     def _judged(self) -> tuple[dict[str, Array], dict[str, Array]]:
         task, situation, xp = self.task, self.situation, self.xp
         diverged = self.backing.diverged()
+        if self.backing.patient and not self.first_divergence and bool(diverged.any()):
+            world = int(np.argmax(_host(diverged)))
+            self.first_divergence = f"world {world} {self.backing.why(world)}"
         rewards = {name: xp.where(diverged, 0.0, value) for name, value in task.reward(situation).items()}
         self._finite.check("reward term", rewards, self._tick)
         succeeded, failed = task.succeeded(situation) & ~diverged, task.failed(situation) & ~diverged

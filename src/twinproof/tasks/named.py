@@ -1,0 +1,69 @@
+"""Tasks by name, for commands: one of ours, or a file of functions of the user's own."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+
+from twinproof.nouns.errors import TaskError
+from twinproof.nouns.twin import Twin
+from twinproof.sim.parameters.base import nearest
+from twinproof.sim.scene import Scene
+from twinproof.tasks import drawer, handover, lift, push, reach
+from twinproof.tasks.task import TaskSpec
+
+TASKS = ("reach", "push", "lift", "drawer", "handover")
+
+
+def task_named(
+    name: str, scene: Scene | Twin, *, home: Mapping[str, float] | None = None, relative: bool = False
+) -> TaskSpec:
+    """The task of this name on a scene; a name that ends in .py is a file with a function `of` like ours."""
+    match name:
+        case "reach":
+            return reach.of(scene, home=home, relative=relative)
+        case "push":
+            return push.of(scene, home=home, relative=relative)
+        case "lift":
+            return lift.of(scene, home=home, relative=relative)
+        case "drawer":
+            return drawer.of(scene, home=home, relative=relative)
+        case "handover":
+            return handover.of(scene, home=home, relative=relative)
+        case _ if name.endswith(".py"):
+            return own_task(Path(name), scene, home=home, relative=relative)
+        case _:
+            raise TaskError(f"there is no task {name!r}. {nearest(name, TASKS)} A file of your own ends in .py.")
+
+
+def own_task(
+    path: Path, scene: Scene | Twin, *, home: Mapping[str, float] | None = None, relative: bool = False
+) -> TaskSpec:
+    """The task of a user's file, which is run: `of(scene, *, home, relative) -> TaskSpec`."""
+    if not path.is_file():
+        raise TaskError(f"there is no file {str(path)!r} with a task. Give the path of a Python file.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None, "a path that ends in .py has a loader"
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    of = vars(module).get("of")
+    if not callable(of):
+        raise TaskError(f"{path} has no function of(scene, *, home, relative). Write one that gives a TaskSpec.")
+    found = of(scene, home=home, relative=relative)
+    if not isinstance(found, TaskSpec):
+        raise TaskError(f"of(…) in {path} gave {type(found).__name__!r}. It must give a TaskSpec.")
+    return found
+
+
+def home_of(texts: tuple[str, ...]) -> dict[str, float] | None:
+    """Positions written as 'elbow=0.9'; None where there are none."""
+    found = {}
+    for text in texts:
+        joint, _, value = text.partition("=")
+        try:
+            found[joint.strip()] = float(value)
+        except ValueError:
+            raise TaskError(f"{text!r} is no position of a joint. Write it like 'elbow=0.9', in rad or m.") from None
+    return found or None
