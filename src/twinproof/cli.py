@@ -19,9 +19,11 @@ from twinproof import (
     cli_identify,
     cli_ingest,
     cli_lab,
+    cli_randomize,
     cli_reconstruct,
     cli_run,
     cli_splat,
+    cli_train,
     settings,
 )
 from twinproof.nouns.errors import ConfigError, TwinproofError
@@ -63,6 +65,8 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "study sensitivity": (cli_reconstruct.StudySensitivity, cli_reconstruct.study_sensitivity),
     "identify": (cli_identify.Identify, cli_identify.identify),
     "excite": (cli_identify.Excite, cli_identify.excite),
+    "randomize": (cli_randomize.Randomize, cli_randomize.randomize),
+    "train": (cli_train.Train, cli_train.train),
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),
     "splat convert": (cli_splat.SplatConvert, cli_splat.convert),
     "compare": (cli_evaluate.Compare, cli_evaluate.compare),

@@ -95,3 +95,17 @@ def test_a_thing_that_cannot_start_or_be_pushed_says_why(id, why):
     scene = Scene(ARM.replace("<worldbody>", '<worldbody><body name="base"/>', 1))
     with pytest.raises(SimError, match=why):
         nominal_value(scene.nominal(), parameter(id))
+
+
+def test_a_body_grows_with_all_its_geoms_about_its_own_origin():
+    text = ARM.replace(
+        '<geom name="cube" type="box" size=".05 .05 .05" mass=".2"/>',
+        '<geom name="cube" type="box" size=".05 .05 .05" mass=".2"/><geom name="knob" pos="0 0 .06" size=".01"/>'
+        '<geom name="rod" type="capsule" fromto="0 0 .05 0 0 .1" size=".01"/>',
+    )
+    model = instantiate(Scene(text), Theta({"body.cube.scale": 2.0}))
+    np.testing.assert_allclose(model.geom("cube").size, [0.1, 0.1, 0.1])
+    np.testing.assert_allclose(model.geom("knob").pos[2], 0.12)
+    np.testing.assert_allclose(model.geom("knob").size[0], 0.02)
+    np.testing.assert_allclose(model.geom("rod").size[:2], [0.02, 0.05])
+    np.testing.assert_allclose(model.geom("rod").pos[2], 0.15)

@@ -96,6 +96,37 @@ class MeshScale(_Scale):
 
 
 @dataclass(frozen=True)
+class BodyScale(_Scale):
+    """The size of a body: all its geoms and the meshes that only it has, about the body's own origin."""
+
+    KIND: ClassVar = "body"
+
+    def lacks(self, model: MjModel) -> str:
+        mine = np.flatnonzero(model.geom_bodyid == self.index(model))
+        if not mine.size:
+            return f"the body {self.name!r} has no geoms"
+        if np.isin(model.geom_type[mine], (PLANE, HFIELD, SDF)).any():
+            return f"the body {self.name!r} has a plane, a height field or a distance field"
+        meshes = model.geom_dataid[mine][model.geom_dataid[mine] >= 0]
+        shared = np.isin(model.geom_dataid, meshes) & (model.geom_bodyid != self.index(model))
+        return f"another body shares a mesh with {self.name!r}" if shared.any() else ""
+
+    def write(self, spec: MjSpec, value: float) -> None:
+        grown = set[str]()
+        for geom in spec.body(self.name).geoms:
+            geom.pos = geom.pos * value
+            if geom.meshname:
+                grown.add(geom.meshname)
+            elif np.isfinite(geom.fromto[0]):
+                geom.fromto, geom.size = geom.fromto * value, geom.size * value
+            else:
+                geom.size = geom.size * value
+        for name in sorted(grown):
+            mesh = spec.mesh(name)
+            mesh.scale = mesh.scale * value
+
+
+@dataclass(frozen=True)
 class Gravity(Parameter):
     """Strength of gravity (m/s²), or its tilt from straight down about the world's x or y axis (rad), which keeps the
     strength: down = −Ry(tilt_y) Rx(tilt_x) ẑ."""

@@ -1,0 +1,62 @@
+"""The commands of randomisation: the ranges that training draws from, and labelled pictures drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from twinproof import settings
+
+
+@dataclass(frozen=True)
+class Randomize:
+    """Turn a Posterior into ranges to train on: only what stays uncertain, each with source, reason and check.
+
+    examples:
+      twinproof randomize posterior --twin twin --split split --out ranges
+      twinproof randomize posterior --twin twin --split split --widen --plots plots --out ranges
+      twinproof randomize posterior --twin twin --extra ranges.toml --strength 2 --out wide
+      twinproof randomize posterior --twin twin --split split --scenes 'practice/scene_{object}.xml' --out ranges
+
+    Whether the ranges cover validation lies beside them, in coverage.json.
+    """
+
+    posterior: Positional[Path]
+    """A Posterior folder."""
+    out: Path
+    """The new Randomization folder."""
+    split: Path | None = None
+    """The Split of the posterior: validation tests the ranges, calibration shows noise and starts."""
+    twin: Path | None = None
+    """The Twin of the posterior: its cameras, sizes and looks get ranges, and episodes are simulated in it."""
+    scenes: str | None = None
+    """Other scenes for other objects, by label: 'practice/scene_{object}.xml'."""
+    share: float = 0.95
+    """Share of the posterior that the ranges cover, all parameters together."""
+    strength: float = 1.0
+    """0: the point estimate, 1: the posterior, above: wider."""
+    extra: Path | None = None
+    """Stated ranges, TOML (docs/randomize.md)."""
+    looks: bool = True
+    """Declared ranges of light, colours and picture noise, where the twin has cameras."""
+    widen: bool = False
+    """Widen what misses, on one half of validation; the other half judges."""
+    plots: Path | None = None
+    """A new folder for pictures: ranges against posterior and prior, correlations, coverage."""
+    seed: int = 0
+    """Decides the draws and the halves."""
+
+
+def randomize(config: Randomize) -> int:
+    """`twinproof randomize`."""
+    from twinproof.nouns.posterior import Posterior
+    from twinproof.nouns.progress import bar
+    from twinproof.randomize import command, report
+
+    with bar("randomize") as progress:
+        found = command.run(command.Asked(**vars(config)), progress)
+    settings.save(settings.resolved(config, "randomize"), config.out)
+    report.randomization(found, Posterior.load(config.posterior), config.out)
+    return 0

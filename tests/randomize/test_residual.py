@@ -1,0 +1,214 @@
+"""Ranges from a posterior: they cover it, keep its correlations, and say why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.randomize.made import INFO, family, made, posterior, room
+from twinproof.nouns.errors import RandomizationError
+from twinproof.nouns.randomization import Randomization
+from twinproof.nouns.source import Declared, Inferred, Measured
+from twinproof.randomize.extra import Extra
+from twinproof.randomize.residual import Residuals, halves, residual, residuals
+
+MASS, DAMPING = INFO
+
+
+def test_ranges_cover_the_stated_share_of_the_posterior_jointly() -> None:
+    known = posterior()
+    found = residual(known, how=Residuals(share=0.9))
+    inside = np.ones(800, dtype=bool)
+    for k, id in enumerate(known.ids):
+        entry = found.range(id)
+        inside &= (known.draws[:, k] >= entry.low) & (known.draws[:, k] <= entry.high)
+        assert entry.source == Inferred(known.hash, 0.9)
+    assert 0.9 <= inside.mean() < 0.92
+    assert found.covers(known)[MASS] >= 0.9
+    assert found.discrepancy == known.discrepancy
+    assert found.parents["posterior"] == known.hash
+
+
+def test_draws_keep_the_posteriors_correlations() -> None:
+    found = residual(posterior())
+    assert found.joint == (MASS, DAMPING)
+    assert np.corrcoef(found.draws.T)[0, 1] == pytest.approx(0.47, abs=0.08)
+
+
+def test_a_new_instance_is_covered_and_not_only_those_measured() -> None:
+    alone, new = residual(posterior()), residual(posterior(population=family()))
+    width = [found.range(MASS).high - found.range(MASS).low for found in (alone, new)]
+    assert width[1] > 3 * width[0]
+    assert "a new object, after 3 were measured" in new.range(MASS).reason
+
+
+def test_weighted_draws_become_rows_of_equal_weight() -> None:
+    weights = np.where(posterior().draws[:, 0] > 0.6, 3.0, 1.0)
+    found = residual(posterior(log_weights=np.log(weights / weights.sum())))
+    assert np.mean(found.draws[:, 0] > 0.6) == pytest.approx(0.75, abs=0.04)
+
+
+def test_an_unidentified_parameter_keeps_the_priors_source_and_says_so() -> None:
+    even = np.random.default_rng(2).uniform(0.0, 0.5, size=800)
+    draws = np.stack([posterior().draws[:, 0], even], axis=1)
+    found = residual(posterior(draws=draws, unidentified=(DAMPING,)))
+    entry = found.range(DAMPING)
+    assert entry.source == Declared("a wide range")
+    assert "8 calibration episodes do not determine it" in entry.reason
+    assert entry.low < 0.03
+    assert entry.high > 0.47
+
+
+def test_the_strength_dial_goes_from_the_point_to_wider_than_the_posterior() -> None:
+    usual = residual(posterior())
+    point, wide = (residual(posterior(), how=Residuals(strength=s)) for s in (0.0, 2.0))
+    assert point.range(MASS).low == point.range(MASS).high == usual.range(MASS).point
+    assert wide.range(DAMPING).high - wide.range(DAMPING).low == pytest.approx(
+        2 * (usual.range(DAMPING).high - usual.range(DAMPING).low)
+    )
+    assert wide.strength == 2.0
+
+
+def test_reasons_name_the_real_variable_and_the_gap() -> None:
+    found = residual(posterior())
+    entry = found.range(MASS)
+    assert entry.gap == "dynamics"
+    assert entry.approximates == "mass of bob"
+    assert entry.reason.startswith("mass of bob: 95% of what 8 calibration episodes leave open")
+    assert "validation" in entry.check
+
+
+def test_saving_and_loading_is_the_identity(tmp_path: Path) -> None:
+    found = residual(posterior())
+    found.save(tmp_path / "ranges")
+    assert Randomization.load(tmp_path / "ranges") == found
+
+
+# ---- what a recording shows
+
+
+def test_noise_clocks_and_starts_are_measured_on_calibration() -> None:
+    found = residual(posterior(), twin=made().twin, calibration=made().calibration)
+    noise = found.range("joint.hinge.position_noise")
+    assert noise.low < 1e-3 < noise.high
+    assert noise.gap == "sensor"
+    assert noise.source == Measured("what 8 calibration episodes show by themselves")
+    assert found.range("proprioception.latency").high == pytest.approx(0.004)
+    start = found.range("joint.hinge.start")
+    assert start.gap == "initial"
+    assert start.low < start.point < start.high
+
+
+# ---- what a twin states
+
+
+def test_cameras_are_drawn_together_from_their_covariance(tmp_path: Path) -> None:
+    twin = room(tmp_path / "room")
+    found = residual(posterior(parents={"twin": twin.hash, "split": made().split.hash}), twin=twin)
+    pitch, x = (found.joint.index(f"camera.front.{name}") for name in ("pitch", "x"))
+    assert np.corrcoef(found.draws[:, pitch], found.draws[:, x])[0, 1] == pytest.approx(0.8, abs=0.12)
+    assert found.range("camera.front.pitch").gap == "camera"
+    assert found.range("camera.front.pitch").source == Inferred(twin.hash, 0.95)
+    view = found.range("camera.front.fovy")
+    assert view.low < np.radians(45) < view.high
+    lens = found.range("camera.side.fx")  # a camera that states its lens in pixels
+    assert lens.low < 60 < lens.high
+    assert lens.high / lens.low < 1.05
+    assert "meshes and splats alike" in lens.reason
+
+
+def test_looks_are_declared_and_say_which_renderer_draws_them(tmp_path: Path) -> None:
+    twin = room(tmp_path / "room")
+    known = posterior(parents={"twin": twin.hash, "split": made().split.hash})
+    found = residual(known, twin=twin)
+    assert "baked into splats" in found.range("light.lamp.diffuse").reason
+    assert "baked into splats" in found.range("light.lamp.softness").reason
+    assert "finished picture, of meshes and splats alike" in found.range("image.noise").reason
+    assert {found.range(id).gap for id in ("image.brightness", "material.wood.red", "light.lamp.diffuse")} == {"visual"}
+    assert found.range("image.noise").gap == "sensor"
+    assert found.range("image.hue").source.kind == "declared"
+    bare = residual(known, how=Residuals(looks=False), twin=twin)
+    assert not [entry for entry in bare.ranges if entry.gap == "visual"]
+
+
+def test_sizes_exposures_and_encoder_zeros_come_from_the_twin(tmp_path: Path) -> None:
+    from twinproof.nouns.theta import Theta
+    from twinproof.nouns.twin import Alignment
+
+    first = room(tmp_path / "first")
+    gains = {"a": 0.8, "b": 1.0, "c": 1.3}
+    cameras = {name: replace(camera, exposure=gains) for name, camera in first.cameras.items()}
+    twin = room(
+        tmp_path / "room",
+        cameras=cameras,
+        alignment=Alignment(Inferred("c" * 64), scale_sd=0.01),
+        audits={"calibration": {"offset_sd_rad": {"hinge": 0.02}}},
+        start=Theta({"joint.hinge.offset": 0.1}),
+    )
+    found = residual(posterior(parents={"twin": twin.hash, "split": made().split.hash}), twin=twin)
+    size = found.range("body.box.scale")
+    assert (size.gap, size.low) == ("geometry", pytest.approx(1 - 1.96 * 0.01, abs=1e-4))
+    assert found.range("image.brightness").source == Inferred(twin.hash, 0.95)
+    assert found.range("image.brightness").low < 0.8
+    assert found.range("joint.hinge.offset").point == 0.1
+
+
+def test_a_camera_without_stated_error_or_place_is_named(tmp_path: Path) -> None:
+    from twinproof.nouns.rig import Mount
+
+    first = room(tmp_path / "first")
+    sure = replace(first.cameras["front"], mount=Mount())
+    twin = room(tmp_path / "room", cameras={"front": sure, "absent": sure}, audits={})
+    found = residuals(posterior(parents={"twin": twin.hash, "split": made().split.hash}), twin=twin)
+    assert found.notes == (
+        "the twin's camera 'absent' is not in its scene: its pose is not randomised",
+        "the twin states no error of the camera 'front': its pose is not randomised",
+    )
+
+
+# ---- what a person states
+
+
+def test_stated_ranges_join_and_replace_where_they_say_so() -> None:
+    push = Extra("body.bob.push", "people bump into it", 0.0, 2.0)
+    mass = Extra("body.bob.mass", low=0.59, high=0.61, measured="kitchen scale, 1 g", replace=True)
+    found = residual(posterior(), how=Residuals(extra=(push, mass)))
+    assert found.range("body.bob.push").source == Declared("people bump into it")
+    assert found.range(MASS).source == Measured("kitchen scale, 1 g")
+    assert found.joint == (DAMPING,)
+
+
+# ---- bad input
+
+
+def test_a_posterior_worth_few_draws_is_refused() -> None:
+    weights = np.r_[1.0, np.full(799, 1e-6)]
+    with pytest.raises(RandomizationError, match="worth 1.0 equal draws; a range that covers 95% needs at least 20"):
+        residual(posterior(log_weights=np.log(weights / weights.sum()), unidentified=()))
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(RandomizationError, match="Ask for more than 0, at most 1"):
+        residual(posterior(), how=Residuals(share=share))
+
+
+def test_another_split_or_twin_is_refused(tmp_path: Path) -> None:
+    strange = posterior(parents={"twin": "a" * 64, "split": "b" * 64})
+    with pytest.raises(RandomizationError, match=r"fitted on the split bbbbbbbbbbbbbbbb, and validation episodes of"):
+        residual(strange, made().validation, twin=made().twin)
+    with pytest.raises(RandomizationError, match="belongs to the twin aaaaaaaaaaaaaaaa"):
+        residual(strange, twin=made().twin)
+
+
+def test_validation_needs_a_twin() -> None:
+    with pytest.raises(RandomizationError, match="compared with simulations of a twin, and none was given"):
+        residual(posterior(), made().validation)
+
+
+def test_one_episode_cannot_widen_and_judge() -> None:
+    with pytest.raises(RandomizationError, match="widening needs two validation episodes at least"):
+        halves((object(),), 0)  # type: ignore[arg-type]
