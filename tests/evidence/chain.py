@@ -35,11 +35,10 @@ PARAMETERS = ("joint.hinge.damping", "joint.hinge.frictionloss", "body.bob.mass"
 DELAY = ParameterInfo("actuator.hinge.delay", "s", 0.0, 0.1)
 LAMP = ParameterInfo("light.lamp.intensity", "1", 0.05, 20.0, log=True)
 SECONDS = 0.8
-HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>"\'&|`'
 
 
-def build(folder: Path, hostile: bool = False) -> Folders:
-    """Every folder of the chain below `folder`; with `hostile`, names and notes that try to become markup."""
+def build(folder: Path) -> Folders:
+    """Every folder of the chain below `folder`."""
     folder.mkdir(parents=True)
     (folder / "scene.xml").write_text(PENDULUM)
     recording = recorded(count=8, seconds=SECONDS)
@@ -49,8 +48,8 @@ def build(folder: Path, hostile: bool = False) -> Folders:
     posterior = _posterior(folder)
     randomization = _ranges(folder, posterior)
     policies = _policies(folder, twin, randomization)
-    panel = _panel(folder, hostile)
-    _trials(folder, panel, posterior, policies, hostile)
+    panel = _panel(folder)
+    _trials(folder, panel, posterior, policies)
     return folders(folder)
 
 
@@ -113,7 +112,9 @@ def _ranges(folder: Path, posterior: Posterior) -> Randomization:
     coverage = {
         "format": "twinproof/coverage/1", "randomization": made.hash, "split": split.hash, "level": 0.9,
         "episodes": list(split.validation), "covered": 0.93, "interval": [0.86, 0.97], "count": 400,
-        "by_signal": [{"signal": "state.hinge", "unit": "rad", "covered": 0.94}],
+        "signals": [
+            {"signal": "state.hinge", "unit": "rad", "share": {"covered": 0.94, "low": 0.9, "high": 0.97, "windows": 9}}
+        ],
     }  # fmt: skip
     (folder / "randomization" / "coverage.json").write_text(json.dumps(coverage))
     return made
@@ -141,12 +142,11 @@ def _policies(folder: Path, twin: Twin, randomization: Randomization) -> dict[st
     return made
 
 
-def _panel(folder: Path, hostile: bool) -> Panel:
+def _panel(folder: Path) -> Panel:
     split = Split.load(folder / "split")
-    name = HOSTILE if hostile else "from rest"
-    conditions = tuple(Condition(f"{name} {k}", id, 10 + k) for k, id in enumerate(split.holdout))
+    conditions = tuple(Condition(f"from rest {k}", id, 10 + k) for k, id in enumerate(split.holdout))
     task = Task(
-        HOSTILE if hostile else "swing and hold", contract(), "the bob ends within 0.25 rad of the mark",
+        "swing and hold", contract(), "the bob ends within 0.25 rad of the mark",
         "it does not, within the time", SECONDS,
     )  # fmt: skip
     panel = Panel(
@@ -154,7 +154,7 @@ def _panel(folder: Path, hostile: bool) -> Panel:
         conditions,
         (Domain("lab", "real", 4, "lab bench 'pendulum', simulated"), Domain("twin", "twin", 4),
          Domain("draws", "draws", 4), Domain("nominal", "nominal", 4)),
-        (Metric("miss", "rad", "lower"), Metric("effort", "N m", "lower")),
+        (Metric("miss", "rad", "lower"), Metric("effort", "N m", "lower"), Metric("replay_rmse", "1", "lower")),
         {"split": split.hash},
         (Criterion("the twin fits", "model error of state.hinge at 0.2 s", "lower", 0.05),
          Criterion("the ranges cover", "coverage on validation, lower bound", "higher", 0.8),
@@ -166,7 +166,7 @@ def _panel(folder: Path, hostile: bool) -> Panel:
     return panel
 
 
-def _trials(folder: Path, panel: Panel, posterior: Posterior, policies: dict[str, Policy], hostile: bool) -> None:
+def _trials(folder: Path, panel: Panel, posterior: Posterior, policies: dict[str, Policy]) -> None:
     split = Split.load(folder / "split")
     scene = Scene.read(folder / "scene.xml")
     rows, traces = [], {}
@@ -175,19 +175,21 @@ def _trials(folder: Path, panel: Panel, posterior: Posterior, policies: dict[str
             theta = _world(cell.domain.kind, posterior, cell.seed)
             trace, miss, effort = _play(scene, theta, cell.domain, cell.policy, cell.seed)
             failed = miss > 0.25
+            kept = cell.policy == "ppo"
+            label = Failure.CONTACT if cell.seed % 2 else Failure.UNDECIDED
+            metrics = {"miss": miss, "effort": effort, "replay_rmse": 0.01 + 0.001 * len(cell.condition.name)}
             rows.append(
                 Trial(cell.policy, cell.condition.name, cell.domain.name, cell.seed, not failed,
-                      Failure.CONTACT if failed and cell.seed % 2 else Failure.UNDECIDED if failed else None,
-                      {"miss": miss, "effort": effort}, trace.hash if cell.policy == "ppo" else None, cell.repeat,
-                      (HOSTILE if hostile else f"ended {miss:.2f} rad off") if failed else "")
+                      label if failed else None, metrics, trace.hash if kept else None, cell.repeat,
+                      f"ended {miss:.2f} rad off" if failed else "")
             )  # fmt: skip
-            if cell.policy == "ppo":
+            if kept:
                 traces[trace.hash] = trace
         attempt, ledger = opened.attempt, opened.ledger
     hashes = {f"policy/{name}": policy.hash for name, policy in policies.items()}
     parents = {"panel": panel.hash, "split": split.hash, "posterior": posterior.hash, **hashes}
     Trials(
-        tuple(rows), parents, traces, {"notes": [HOSTILE] if hostile else []},
+        tuple(rows), parents, traces, {"notes": ["the stand was screwed down"]},
         reality="lab bench 'pendulum', simulated", attempt=attempt, ledger=ledger, versions={"mujoco": "3.17.0"},
     ).save(folder / "trials")  # fmt: skip
 

@@ -118,6 +118,19 @@ def test_a_number_by_its_path_may_decide(gathered):
     assert judged(gathered, criteria=(criterion,))["the twin fits"].verdict == "held"
 
 
+def test_a_replay_belongs_to_its_condition_and_a_single_one_decides_by_itself(gathered):
+    criterion = Criterion("the twin fits", "replay_rmse in twin, upper bound", "lower", 1.0)
+    claim = judged(gathered, criteria=(criterion,))["the twin fits"]
+    count = len(gathered.panel.conditions)
+    assert f"({count} conditions)" in claim.number
+    one = replace(gathered.panel, conditions=gathered.panel.conditions[:1], criteria=(criterion,))
+    kept = [trial for trial in gathered.trials.trials if trial.condition == one.conditions[0].name]
+    claim = judge(one, figures_of(one, kept, "ppo"), {}, opened=True)[0]
+    assert claim.verdict == "held"
+    assert claim.value == pytest.approx(0.01 + 0.001 * len(one.conditions[0].name))
+    assert "decides by itself" in claim.reason
+
+
 def test_figures_are_the_same_but_for_rounding():
     assert same({"a": [1.0, None, "x", True]}, {"a": (1.0 + 1e-13, None, "x", True)})
     for other in ({"a": 1.1}, {"b": 1.0}, {"a": [1.0]}, {"a": True}, {"a": "1"}):

@@ -193,6 +193,11 @@ def test_lines_added_after_the_evidence_are_found(copied):
     assert "undeclared refit: 'late' was fitted" in text
 
 
+def test_a_panel_that_was_fixed_after_the_opening_is_found(copied):
+    forge(copied, lambda head: head["panel"]["ledger"].update(count=9))
+    assert "the panel stood in line 9, after the holdout was opened" in said(audit(copied), "ledger")
+
+
 @pytest.mark.parametrize("where", ["fits", "ledger"])
 def test_a_holdout_episode_among_a_fits_parents_is_found(copied, where):
     def leak(head: dict[str, Any]) -> None:

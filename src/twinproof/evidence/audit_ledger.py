@@ -114,17 +114,23 @@ def _openings(head: Held, lines: tuple[Line, ...]) -> Iterator[Finding]:
     for line in refits_since(lines, openings[-1]) if openings else ():
         text = f"{line.fields.get('name')!r} was fitted (line {line.n}) after the holdout was opened"
         yield broken("ledger", f"undeclared refit: {text} (line {openings[-1].n}).")
-    panel = head.table("panel").get("ledger")
-    first = next((line.n for line in openings if line.fields.get("by") == _panel_hash(head)), None)
-    if isinstance(panel, dict) and first is not None and isinstance(panel.get("count"), int):
-        if panel["count"] < first:
-            text = f"the panel was fixed (line {panel['count']}) before the holdout was opened for it (line {first})"
-            yield confirmed("ledger", f"{text}.")
-        else:
-            yield broken("ledger", f"the panel saw line {panel['count']}, and the holdout was opened in line {first}.")
+    yield from _fixed(head, lines, openings)
     words = {0: "never opened", 1: "opened once", 2: "opened twice"}.get(len(openings), f"opened {len(openings)} times")
     yield confirmed("ledger", f"the holdout was {words}, as far as the ledger tells.")
 
 
-def _panel_hash(head: Held) -> str:
-    return str(head.table("inputs").get("panel", {}).get("hash"))
+def _fixed(head: Held, lines: tuple[Line, ...], openings: list[Line]) -> Iterator[Finding]:
+    """The panel stood before the holdout was opened for it: by its own line, or by the head that it carries."""
+    panel = str(head.table("inputs").get("panel", {}).get("hash"))
+    first = next((line.n for line in openings if line.fields.get("by") == panel), None)
+    own = next((line.n for line in lines if line.kind == "panel" and line.fields.get("panel") == panel), None)
+    carried = head.table("panel").get("ledger")
+    count = own if own is not None else carried.get("count") if isinstance(carried, dict) else None
+    if first is None or not isinstance(count, int):
+        return
+    if count < first:
+        yield confirmed(
+            "ledger", f"the panel stood (line {count}) before the holdout was opened for it (line {first})."
+        )
+    else:
+        yield broken("ledger", f"the panel stood in line {count}, after the holdout was opened for it (line {first}).")

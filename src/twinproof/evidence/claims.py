@@ -83,7 +83,7 @@ def numbers_of(figures: Mapping[str, Any], before: Mapping[str, Any]) -> dict[st
         if row["policy"] == figures["judged"]:
             found[f"success in {row['domain']}"] = number
     for row in figures["metrics"]:
-        number = Number(row["value"], row["low"], row["high"], f"{row['trials']} trials", row["domain"])
+        number = Number(row["value"], row["low"], row["high"], f"{row['count']} {row['over']}", row["domain"])
         found[f"{row['metric']} of {row['policy']} in {row['domain']}"] = number
         if row["policy"] == figures["judged"]:
             found[f"{row['metric']} in {row['domain']}"] = number
@@ -134,11 +134,13 @@ def _judged(criterion: Criterion, numbers: Mapping[str, Number], panel: Panel) -
     reason = _unusable(criterion, number, text, bound, numbers, panel)
     if reason or number is None:
         return Claim(criterion.claim, "not tested", criterion.number, threshold=criterion.threshold, reason=reason)
-    value = getattr(number, bound) if bound else number.value
+    alone = bool(bound) and number.interval is None
+    value = getattr(number, bound) if bound and not alone else number.value
     held = value >= criterion.threshold if criterion.better == "higher" else value <= criterion.threshold
     said = f"{criterion.number} ({number.of})" if number.of else criterion.number
     wanted = "at least" if criterion.better == "higher" else "at most"
     reason = f"{wanted} {criterion.threshold:g} was stated before the first trial."
+    reason += " A single value has no interval, so it decides by itself." if alone else ""
     return Claim(
         criterion.claim, "held" if held else "failed", said, float(value), number.interval, criterion.threshold, reason
     )
@@ -150,7 +152,7 @@ def _unusable(
     if number is None:
         near = difflib.get_close_matches(text, numbers, n=2) or sorted(numbers)[:2]
         return f"the panel's number {text!r} is not among those computed; near it are {_quoted(near)}."
-    if bound and number.interval is None:
+    if bound and number.interval is None and not number.domain:
         return f"{text!r} has no interval here, so it has no bound."
     kinds = {domain.name: domain.kind for domain in panel.domains}
     if criterion.claim == "the policy transfers" and kinds.get(number.domain) != "real":

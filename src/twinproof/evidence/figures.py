@@ -14,6 +14,7 @@ from twinproof.nouns.panel import Domain, Panel
 from twinproof.nouns.trial import Trial
 
 LEVEL = 0.95
+REPLAYED = "replay_"  # metrics of a condition's episode played again in a world, whatever the policy
 
 
 def figures_of(panel: Panel, trials: Sequence[Trial], judged: str) -> dict[str, Json]:
@@ -66,17 +67,26 @@ def _success(trials: Sequence[Trial], policy: str, domain: Domain, condition: st
 
 
 def _metrics(panel: Panel, trials: Sequence[Trial], policy: str, domain: Domain) -> list[dict[str, Json]]:
-    """The mean of every metric; the interval takes trials as independent, and needs two of them."""
+    """The mean of every metric with Student's interval over what is independent; one value has no interval.
+
+    Trials are, but a replay is the same for every trial of its condition: there the condition is.
+    """
     rows = []
     for metric in panel.metrics:
-        found = [t.metrics[metric.name] for t in _of(trials, policy, domain.name) if metric.name in t.metrics]
+        found: dict[Any, list[float]] = {}
+        over = "conditions" if metric.name.startswith(REPLAYED) else "trials"
+        for k, trial in enumerate(_of(trials, policy, domain.name)):
+            if metric.name in trial.metrics:
+                key = trial.condition if over == "conditions" else k
+                found.setdefault(key, []).append(trial.metrics[metric.name])
         if not found:
             continue
-        mean: dict[str, Json] = {"value": float(found[0]), "low": None, "high": None}
-        if len(found) > 1:
-            mean = told(mean_interval(found, LEVEL))
+        values = [math.fsum(each) / len(each) for each in found.values()]
+        mean: dict[str, Json] = {"value": values[0], "low": None, "high": None}
+        if len(values) > 1:
+            mean = told(mean_interval(values, LEVEL))
         named = {"metric": metric.name, "unit": metric.unit, "better": metric.better}
-        rows.append({"policy": policy, "domain": domain.name, **named, "trials": len(found), **mean})
+        rows.append({"policy": policy, "domain": domain.name, **named, "count": len(values), "over": over, **mean})
     return rows
 
 

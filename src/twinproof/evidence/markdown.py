@@ -17,7 +17,7 @@ def markdown(told: Mapping[str, Any]) -> str:
     parts = [
         f"# {m(own['title'])}: evidence",
         f"{m(inputs['robot'])} · {m('reality: ' + own['reality'] if own['reality'] else 'no reality was run')} · as of "
-        f"{m(own['as_of'][:10])} · evidence `{told['hash']}`",
+        f"{m(own['as_of'][:10])} · evidence {code(told['hash'])}",
         "## Claims",
         table(("claim", "verdict", "number", "value", "why"), (_claim(claim) for claim in own["claims"])),
         "## Success",
@@ -33,7 +33,7 @@ def markdown(told: Mapping[str, Any]) -> str:
         table(("parameter", "low", "high", "unit", "source", "why"), (_range(row) for row in inputs["ranges"])),
         "## Trials",
         table(
-            ("metric", "world", "policy", "mean", "unit", "trials"), (_metric(row) for row in own["figures"]["metrics"])
+            ("metric", "world", "policy", "mean", "unit", "over"), (_metric(row) for row in own["figures"]["metrics"])
         ),
         "## Failures",
         table(
@@ -59,6 +59,11 @@ def markdown(told: Mapping[str, Any]) -> str:
 def m(value: object) -> str:
     """Text in which nothing is markup and no line ends."""
     return SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
+
+
+def code(value: object) -> str:
+    """A hash; nothing else can stand there."""
+    return f"`{re.sub('[^0-9A-Za-z]', '', str(value))}`"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -111,15 +116,15 @@ def _metric(row: Mapping[str, Any]) -> list[str]:
     mean = shown(row["value"])
     if row["low"] is not None:
         mean += f" ({shown(row['low'])} … {shown(row['high'])})"
-    return [m(row["metric"]), m(row["domain"]), m(row["policy"]), mean, m(row["unit"]), str(row["trials"])]
+    return [m(row["metric"]), m(row["domain"]), m(row["policy"]), mean, m(row["unit"]), f"{row['count']} {row['over']}"]
 
 
 def _inputs(inputs: Mapping[str, Any]) -> Iterable[list[str]]:
-    return ([m(name), f"`{entry['hash']}`", str(entry["bytes"])] for name, entry in inputs.items())
+    return ([m(name), code(entry["hash"]), str(entry["bytes"])] for name, entry in inputs.items())
 
 
 def _fit(fit: Mapping[str, Any]) -> list[str]:
-    return [m(fit["stage"]), f"`{fit['result'][:16]}`", m(fit["part"]), " ".join(m(id) for id in fit["episodes"])]
+    return [m(fit["stage"]), code(fit["result"][:16]), m(fit["part"]), " ".join(m(id) for id in fit["episodes"])]
 
 
 def _list(values: Mapping[str, Any]) -> str:

@@ -125,6 +125,11 @@ def _line(line: Mapping[str, Any]) -> dict[str, Json]:
             said = f"holdout opened, attempt {line.get('attempt')}, by {str(line.get('by'))[:12]}{change}"
         case "resumed":
             said = f"attempt {line.get('attempt')} resumed by {str(line.get('by'))[:12]}"
+        case "panel":
+            about = f"task {line.get('task')}, {line.get('conditions')} conditions"
+            said = f"panel {str(line.get('panel'))[:12]} fixed: {about}"
+        case "rebuilt":
+            said = f"a twin was rebuilt from the holdout ({str(line.get('artifact'))[:12]}), for comparison only"
         case other:
             said = f"{other}"
     return {"n": line.get("n"), "at": line.get("at"), "kind": line.get("kind"), "said": said, "hash": line.get("hash")}

@@ -170,8 +170,8 @@ def ranges_of(randomization: Randomization, posterior: Posterior) -> list[dict[s
 
 
 def _coverage(told: Mapping[str, Any]) -> dict[str, Json]:
-    names = ("level", "covered", "interval", "count", "episodes", "by_signal", "by_parameter", "misses")
-    return {name: plain(told[name]) for name in names if told.get(name) is not None}
+    names = ("level", "covered", "interval", "covered_by_parameters_alone", "episodes", "judged_on", "widened")
+    return {name: plain(told[name]) for name in (*names, "misses", "signals", "notes") if told.get(name) is not None}
 
 
 def _curve(rows: tuple[Mapping[str, float], ...]) -> dict[str, Json]:

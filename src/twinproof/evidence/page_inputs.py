@@ -9,7 +9,7 @@ from typing import Any
 
 from twinproof.evidence import charts
 from twinproof.evidence.gather import PICTURE_KINDS
-from twinproof.evidence.page_parts import chip, e, figure, key, percent, section, sentences, spread, table
+from twinproof.evidence.page_parts import chip, e, figure, key, percent, section, sentences, spread, table, track
 from twinproof.evidence.svg import between, shown
 
 DEGREES = 57.29577951308232
@@ -212,15 +212,19 @@ def _coverage(told: Mapping[str, Any] | None) -> str:
     interval = dict(zip(("low", "high"), told["interval"], strict=True)) if told.get("interval") else {}
     share = spread({"value": told["covered"], **interval}, as_percent=True)
     level = f" Bands of level {percent(told['level'])}." if told.get("level") is not None else ""
-    count = len(told["episodes"])
-    parts = [f"<h3>Range-miss test</h3><p>{share} of the data of {count} validation episodes lie inside.{level}</p>"]
-    rows = [
-        [e(row.get("signal", row.get("parameter", ""))), percent(row["covered"]), e(row.get("unit", ""))]
-        for row in told.get("by_signal", [])
-        if isinstance(row, Mapping) and isinstance(row.get("covered"), (int, float))
-    ]
-    parts.append(table(("signal", "inside", "unit"), rows, "By signal.", (1,)) if rows else "")
-    parts.append(sentences(told.get("misses", [])))
+    judged = e(told.get("judged_on", f"{len(told['episodes'])} validation episodes"))
+    alone = told.get("covered_by_parameters_alone")
+    more = "" if alone is None else f" The spread of the parameters alone would cover {percent(alone)}."
+    parts = [f"<h3>Range-miss test</h3><p>{share} of the data of {judged} lie inside.{level}{more}</p>"]
+    rows = []
+    for row in told.get("signals", []):
+        inside = {"value": row["share"]["covered"], "low": row["share"]["low"], "high": row["share"]["high"]}
+        flag = '<span class="flag">missed</span>' if row.get("missed") else ""
+        drawn = track(inside["value"], (0.0, 1.0), (inside["low"], inside["high"]), told.get("level"))
+        rows.append([e(row["signal"]), spread(inside, as_percent=True), drawn, flag])
+    head = ("signal", "inside its band", "0 to 100 %, mark: stated level", "")
+    parts.append(table(head, rows, "By signal, with 95 % intervals over windows.") if rows else "")
+    parts.append(sentences([*told.get("misses", []), *told.get("widened", []), *told.get("notes", [])]))
     return "".join(parts)
 
 

@@ -23,11 +23,12 @@ def trials(own: Mapping[str, Any]) -> str:
     metrics: dict[tuple[str, str], dict[str, str]] = {}
     about = {}
     for row in sorted(figures["metrics"], key=lambda row: row["metric"]):
-        about[row["metric"]] = f"{row['unit']}, {row['better']} is better"
+        unit = "" if row["unit"] == "1" else f"{row['unit']}, "
+        about[row["metric"]] = f"{unit}{row['better']} is better, over {row['over']}"
         metrics.setdefault((row["metric"], row["policy"]), {})[row["domain"]] = spread(row)
     rows = [[f'{first} <span class="soft small">{e(about[name])}</span>', *rest]
             for (first, *rest), (name, _) in zip(_across(metrics, worlds), metrics, strict=True)]  # fmt: skip
-    words = f"Means over trials with {percent(figures['level'])} intervals; trials are taken as independent."
+    words = f"Means over trials with {percent(figures['level'])} intervals; what they are over is taken as independent."
     made = table(("metric", "policy", *worlds), rows[:MOST_ROWS], words) + _left(rows) if rows else ""
     return section("trials", "Trials", made, by_condition)
 
