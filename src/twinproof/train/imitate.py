@@ -1,0 +1,234 @@
+"""Learning from somebody who knows: cloning, DAgger, and a student that follows a privileged teacher.
+
+round 0    the labeller drives, every world                     ─┐
+round k    the student drives (in a share mix^k the labeller),   ├─> rows (history of observations -> labeller's action)
+           the labeller says what it would have done            ─┘        └─> the student is fitted to all rows so far
+
+The labeller is any Actor: a scripted expert, or a teacher that sees privileged channels. The student sees what a robot
+can measure, over `history` ticks: with it, it can tell a heavy object from a light one. (Ross, Gordon, Bagnell 2011.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from twinproof.nouns.actor import Actor
+from twinproof.nouns.errors import PolicyError
+from twinproof.nouns.hashing import Json
+from twinproof.nouns.randomness import stream
+from twinproof.train.groups import action_scale, checked_actions
+from twinproof.train.torch_extra import seed_torch, torch_module
+from twinproof.train.vec_env import VecEnv
+from twinproof.train.written import Trained
+
+SMALLEST_SD = 1e-2  # what never moved in the data does not blow up when it does
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a network is fitted to pairs of observation and action."""
+
+    epochs: int = 10
+    batch: int = 512
+    learning_rate: float = 1e-3
+    hidden: tuple[int, ...] = (128, 128)
+    history: int = 1
+    noise: float = 0.02  # sd added to scaled inputs, so that the student does not hang on single numbers
+
+
+@dataclass(frozen=True)
+class Dagger:
+    """Rounds of driving and labelling. With one round it is cloning of what the labeller does by itself."""
+
+    fit: Fit = Fit()
+    ticks: int = 100  # control steps of every world in a round
+    mix: float = 0.5  # the labeller drives a share mix^round of the worlds
+    spread: float = 0.05  # sd of the noise on the driven actions, in half widths, so that mistakes are seen
+
+
+class Student:
+    """A network under way: torch layers, the scale of its input, and Adam."""
+
+    def __init__(self, width: int, outputs: int, fit: Fit) -> None:
+        torch = torch_module()
+        self.fit, self.width = fit, width
+        sizes = [width * fit.history, *fit.hidden, outputs]
+        layers: list[Any] = []
+        for k, (a, b) in enumerate(pairwise(sizes)):
+            layers += [torch.nn.Linear(a, b), *([torch.nn.ELU()] if k < len(sizes) - 2 else [])]
+        self.net = torch.nn.Sequential(*layers)
+        self.mean, self.sd = torch.zeros(width), torch.ones(width)
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=fit.learning_rate)
+
+    def __call__(self, rows: Any) -> Any:
+        """y of stacked observations (N, history, width)."""
+        return self.net(((rows - self.mean) / self.sd).flatten(1))
+
+    def scale_to(self, rows: Any) -> None:
+        """Takes the scale of the input from data."""
+        newest = rows[:, -1]
+        self.mean, self.sd = newest.mean(dim=0), newest.std(dim=0).clamp_min(SMALLEST_SD)
+
+    def learn(self, rows: Any, wanted: Any) -> float:
+        """Fits to all rows (M, history, width) and wanted outputs (M, A); the last epoch's mean squared error."""
+        torch, loss_sum = torch_module(), 0.0
+        for _ in range(self.fit.epochs):
+            order, loss_sum = torch.randperm(len(rows)), 0.0
+            for chosen in order.split(self.fit.batch):
+                x = ((rows[chosen] - self.mean) / self.sd).flatten(1)
+                x = x + self.fit.noise * torch.randn_like(x)
+                loss = ((self.net(x) - wanted[chosen]) ** 2).mean()
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+                loss_sum += float(loss.detach()) * len(chosen)
+        mean = loss_sum / len(rows)
+        if not np.isfinite(mean):
+            raise PolicyError(f"the fit to {len(rows)} rows diverged: its loss is {mean}. Lower the learning rate.")
+        return mean
+
+    def trained(self) -> Trained:
+        """The network as it stands."""
+        return Trained.of(self.net, self.mean, self.sd)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Networks, scale and optimiser."""
+        found = {f"net.{name}": value for name, value in self.net.state_dict().items()}
+        found |= {"mean": self.mean, "sd": self.sd}
+        for index, slots in self.optimizer.state_dict()["state"].items():
+            found |= {f"optimizer.{index}.{name}": value for name, value in slots.items()}
+        return {name: value.detach().numpy().copy() for name, value in found.items()}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """The inverse of `arrays`."""
+        torch = torch_module()
+        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+        self.net.load_state_dict({n.removeprefix("net."): v for n, v in tensors.items() if n.startswith("net.")})
+        self.mean, self.sd = tensors["mean"], tensors["sd"]
+        state: dict[int, dict[str, Any]] = {}
+        for name, value in tensors.items():
+            if name.startswith("optimizer."):
+                _, index, slot = name.split(".", 2)
+                state.setdefault(int(index), {})[slot] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+class DaggerLearner:
+    """Drives, asks the labeller, and fits; one `iterate` is a round. Rows of all rounds are kept.
+
+    Without a labeller the rows given (from recordings) are all there is, and driving only shows how well it does.
+    """
+
+    def __init__(
+        self, env: VecEnv, labeller: Actor | None, dagger: Dagger, seed: int, rows: Rows | None = None
+    ) -> None:
+        torch = torch_module()
+        seed_torch(seed, "train", "student")
+        self.env, self.labeller, self.dagger, self._seed = env, labeller, dagger, seed
+        centre, half = action_scale(env.arena.task.contract)
+        self._centre, self._half = (torch.as_tensor(v, dtype=torch.float32) for v in (centre, half))
+        width = int(env.get_observations()["policy"].shape[1])
+        self.student = Student(width, env.num_actions, dagger.fit)
+        self.rows = rows or Rows.empty(width, env.num_actions, dagger.fit.history)
+        self._round = 0
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of one round."""
+        return self.env.num_envs * self.dagger.ticks
+
+    def iterate(self) -> dict[str, float]:
+        """One round: drive, label, fit."""
+        begun = time.perf_counter()
+        torch = torch_module()
+        with torch.no_grad():
+            self.rows = self._drive(self.labeller) if self.labeller is not None else self._watch()
+        collected = time.perf_counter()
+        rows, wanted = torch.as_tensor(self.rows.seen), torch.as_tensor(self.rows.wanted)
+        if self._round == 0:
+            self.student.scale_to(rows)
+        loss = self.student.learn(rows, wanted)
+        self._round += 1
+        told = {"loss/imitation": loss, "rows": float(len(rows))}
+        return told | {"collect_s": collected - begun, "learn_s": time.perf_counter() - collected}
+
+    def _watch(self) -> Rows:
+        """Lets the student drive, from the second round on."""
+        stack = Stack(self.env.get_observations()["policy"], self.dagger.fit.history)
+        for _ in range(self.dagger.ticks if self._round else 0):
+            observed, _, done, _ = self.env.step(self.student(stack.rows))
+            stack.add(observed["policy"], done > 0)
+        return self.rows
+
+    def _drive(self, labeller: Actor) -> Rows:
+        torch, env = torch_module(), self.env
+        rng = stream(self._seed, "train", "dagger", f"round{self._round}")
+        led = torch.as_tensor(rng.uniform(size=env.num_envs) < self.dagger.mix**self._round)[:, None]
+        labeller.reset(env.num_envs, int(rng.integers(2**31)))
+        stack = Stack(env.get_observations()["policy"], self.dagger.fit.history)
+        seen, wanted = [self.rows.seen], [self.rows.wanted]
+        for _ in range(self.dagger.ticks):
+            label = self._label(labeller)
+            seen.append(stack.rows.numpy().copy())
+            wanted.append(label.numpy())
+            y = torch.where(led, label, self.student(stack.rows)) if self._round else label
+            noise = torch.as_tensor(rng.normal(0, self.dagger.spread, tuple(y.shape)), dtype=torch.float32)
+            observed, _, done, _ = env.step(y + noise)
+            stack.add(observed["policy"], done > 0)
+            labeller.reset(env.num_envs, int(rng.integers(2**31)), (done > 0).numpy())
+        return Rows(np.concatenate(seen), np.concatenate(wanted))
+
+    def _label(self, labeller: Actor) -> Any:
+        torch, env = torch_module(), self.env
+        actions = checked_actions(labeller.act(env.seen), env.num_envs, labeller.contract, type(labeller).__name__)
+        y = (torch.as_tensor(np.array(actions), dtype=torch.float32) - self._centre) / self._half
+        return y.clamp(-1.0, 1.0)  # what the robot would be told
+
+    def trained(self) -> Trained:
+        """The student as it stands."""
+        return self.student.trained()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The student and all rows."""
+        return self.student.arrays() | {"rows.seen": self.rows.seen, "rows.wanted": self.rows.wanted}
+
+    def told(self) -> dict[str, Json]:
+        """The round."""
+        return {"round": self._round}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], told: Mapping[str, Json]) -> None:
+        """The inverse of `arrays` and `told`."""
+        self.student.restore({n: a for n, a in arrays.items() if not n.startswith("rows.")})
+        self.rows, self._round = Rows(arrays["rows.seen"], arrays["rows.wanted"]), int(told["round"])
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What was seen, (M, history, width), and what should be done, (M, A), in the network's own numbers."""
+
+    seen: np.ndarray
+    wanted: np.ndarray
+
+    @staticmethod
+    def empty(width: int, actions: int, history: int) -> Rows:
+        return Rows(np.zeros((0, history, width), np.float32), np.zeros((0, actions), np.float32))
+
+
+class Stack:
+    """The newest observations of each world, newest last; a world that begins anew has its first one in all places."""
+
+    def __init__(self, first: Any, history: int) -> None:
+        self.rows = first[:, None].repeat(1, history, 1)
+
+    def add(self, newest: Any, begun: Any) -> None:
+        """Takes the next observation in; `begun` marks worlds whose episode has just begun."""
+        torch = torch_module()
+        moved = torch.cat([self.rows[:, 1:], newest[:, None]], dim=1)
+        self.rows = torch.where(begun[:, None, None], newest[:, None].expand_as(moved), moved)

@@ -1,0 +1,169 @@
+"""An arena as rsl_rl's vector environment: flat observation groups as tensors, one reward, ends and time-outs.
+
+      y (N, A), a network's own numbers                     groups {policy (N, D), privileged (N, P), images/NAME}
+ppo ─────────────────────────────────> VecEnv ─────────────────────────────────> ppo
+                      centre + half · y, cut at the limits │ sum of the reward terms, done, time_outs
+                                                         Arena
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinproof.nouns.actor import Actor
+from twinproof.nouns.errors import PolicyError
+from twinproof.nouns.policy import Channel
+from twinproof.train.costs import NO_COSTS, Costs
+from twinproof.train.groups import Groups, action_scale, checked_actions
+from twinproof.train.torch_extra import torch_module
+
+if TYPE_CHECKING:
+    import torch
+    from tensordict import TensorDict
+
+    from twinproof.tasks.arena import Arena, Step
+
+
+@dataclass(frozen=True)
+class Base:
+    """A policy that is corrected: y = 1 moves its action by `share` of half the action's range."""
+
+    actor: Actor
+    share: float
+
+
+ENDS = ("succeeded", "failed", "timed_out", "diverged")
+
+
+class VecEnv:
+    """What rsl_rl's runners and algorithms ask of an environment, on an arena that resets ended worlds by itself.
+
+    With `teacher` the policy sees privileged channels too. With `on` the network's output is a correction of a base
+    policy's action. `costs` are added to the task's reward. The arena stops at numbers that are not finite.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        device: str = "cpu",
+        *,
+        teacher: bool = False,
+        on: Base | None = None,
+        costs: Costs = NO_COSTS,
+    ) -> None:
+        torch = torch_module()
+        self.arena, self.device, self._on, self._costs = arena, device, on, costs
+        contract = arena.task.contract
+        self.groups = Groups.of(contract)
+        if teacher:
+            seen = tuple(channel for channel in contract.observations if len(channel.shape) < 3)
+            self.groups = Groups(seen, (), self.groups.images)
+        self.num_envs, self.num_actions = arena.count, len(contract.actions)
+        self.max_episode_length = arena.task.ticks
+        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=device)
+        self.cfg: dict[str, Any] = {}
+        centre, half = action_scale(contract)
+        self._centre = torch.as_tensor(centre, dtype=torch.float32, device=device)
+        self._half = torch.as_tensor(half, dtype=torch.float32, device=device)
+        self._cut: Any = 0.0
+        self._clear()
+        self.seen: Mapping[str, Any] = {}  # the newest observations as the arena gives them
+        self._begin(arena.reset(), 0)
+
+    def restart(self, episode: int) -> TensorDict:
+        """Begins everything anew at an episode's number, at ages spread over the horizon so that episodes end apart."""
+        self._begin(self.arena.restart(episode, spread=True), episode)
+        self._clear()
+        return self._observations
+
+    def get_observations(self) -> TensorDict:
+        """The newest observations."""
+        return self._observations
+
+    def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """One control step of every world: observations, rewards (N,), dones (N,), extras with time_outs."""
+        torch = torch_module()
+        if tuple(actions.shape) != (self.num_envs, self.num_actions):
+            raise PolicyError(
+                f"the policy gave actions of the shape {tuple(actions.shape)}; {(self.num_envs, self.num_actions)} "
+                "is needed: worlds, actions."
+            )
+        asked = actions if self._on is None else self._base_y(self._on) + self._on.share * actions
+        cut = asked.clamp(-1.0, 1.0)
+        commands = self._centre + self._half * cut
+        told = self.arena.step(commands if self.device != "cpu" else commands.numpy())
+        done = self._tensor(told.done)
+        terms = {**told.rewards, **self._costs.terms(told)}
+        reward = self._tensor(sum(terms.values()))
+        self._look(told.observations)
+        if self._on is not None:
+            self._on.actor.reset(self.num_envs, 0, np.asarray(told.done))
+        self._count(told, terms)
+        self._cut += (cut != asked).float().mean()
+        self.episode_length_buf = torch.where(done > 0, 0, self.episode_length_buf + 1)
+        # an end by success is no loss of what would have come: it is valued like an end by time, or hovering would pay
+        cut_short = self._tensor(told.timed_out | told.succeeded)
+        return self._observations, reward, done, {"time_outs": cut_short}
+
+    def counted(self) -> dict[str, float]:
+        """Counts since the last call: ended episodes by kind, mean reward a step by term, the share of cut actions."""
+        steps = max(1, self._since * self.num_envs)
+        found = {name: float(value) for name, value in self._ended.items()}
+        found |= {f"reward/{name}": float(value) / steps for name, value in self._rewards.items()}
+        found |= {f"clipped/{name}": float(value) / steps for name, value in self._clipped.items()}
+        found["cut_actions"] = float(self._cut) / max(1, self._since)
+        self._clear()
+        return found
+
+    def _begin(self, observations: Mapping[str, Any], seed: int) -> None:
+        if self._on is not None:
+            self._on.actor.reset(self.num_envs, seed)
+        self.episode_length_buf = torch_module().zeros_like(self.episode_length_buf)
+        self._look(observations)
+
+    def _base_y(self, on: Base) -> torch.Tensor:
+        """What the base would do, in the network's own numbers."""
+        told = checked_actions(on.actor.act(self.seen), self.num_envs, on.actor.contract, "the base policy")
+        return (self._tensor(told) - self._centre) / self._half
+
+    def _count(self, told: Step, terms: Mapping[str, Any]) -> None:
+        self._since += 1
+        _add(self._ended, {name: getattr(told, name) for name in ENDS} | {"ended": told.done})
+        _add(self._rewards, terms)
+        _add(self._clipped, told.clipped)
+
+    def _clear(self) -> None:
+        self._since = 0
+        self._cut = 0.0
+        self._ended: dict[str, Any] = dict.fromkeys((*ENDS, "ended"), 0)
+        self._rewards: dict[str, Any] = {}
+        self._clipped: dict[str, Any] = {}
+
+    def _look(self, observations: Mapping[str, Any]) -> None:
+        from tensordict import TensorDict
+
+        self.seen = observations
+        groups = {"policy": self._flat(observations, self.groups.policy)}
+        if self.groups.privileged:
+            groups["privileged"] = self._flat(observations, self.groups.privileged)
+        for channel in self.groups.images:
+            groups[f"images/{channel.name}"] = self._tensor(observations[channel.name])
+        self._observations = TensorDict(groups, batch_size=[self.num_envs], device=self.device)
+
+    def _flat(self, observations: Mapping[str, Any], channels: tuple[Channel, ...]) -> torch.Tensor:
+        torch = torch_module()
+        columns = [torch.as_tensor(observations[c.name], device=self.device) for c in channels]
+        return torch.cat([column.reshape(self.num_envs, -1) for column in columns], dim=1).float()
+
+    def _tensor(self, value: Any) -> torch.Tensor:
+        torch = torch_module()
+        return torch.as_tensor(value, dtype=torch.float32, device=self.device)
+
+
+def _add(sums: dict[str, Any], rows: Mapping[str, Any]) -> None:
+    for name, row in rows.items():
+        sums[name] = sums.get(name, 0) + row.sum()
