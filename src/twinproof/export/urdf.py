@@ -6,6 +6,7 @@ shifted against it. Zero of every joint is where the twin stands at rest. Loose 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -38,12 +39,21 @@ def write_urdf(subject: Subject, folder: Path) -> tuple[str, ...]:
     root = folder / "urdf"
     (root / "meshes").mkdir(parents=True)
     writer = _Writer(subject, root)
-    for step in chain(subject.anatomy, split_balls=True):
+    for step in loose_last(chain(subject.anatomy, split_balls=True)):
         writer.add(step)
     ET.indent(writer.robot)
     text = ET.tostring(writer.robot, encoding="utf-8", xml_declaration=True)
     write_whole(root / "twin.urdf", text + b"\n")
     return tuple(writer.lost())
+
+
+def loose_last(steps: Sequence[Step]) -> list[Step]:
+    """The same with loose objects at the end: yourdfpy counts a follower's joint wrongly behind a floating one."""
+    loose = set[str]()
+    for step in steps:
+        if step.parent in loose or (step.joint is not None and step.joint.kind == "free"):
+            loose.add(step.name)
+    return sorted(steps, key=lambda step: step.name in loose)
 
 
 class _Writer:

@@ -43,6 +43,7 @@ def make_body(prim: Any, link: Link | None) -> None:
     if link is None or link.mass_kg <= 0:
         mass.CreateMassAttr(EMPTY_KG)
         mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*[EMPTY_KGM2] * 3))
+        mass.CreatePrincipalAxesAttr(Gf.Quatf(1.0))
         return
     moments, axes = np.linalg.eigh(link.inertia_kgm2)
     if np.linalg.det(axes) < 0:
