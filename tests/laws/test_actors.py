@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from tests.policies import nets
+from tests.policies import nets, servers
 from twinproof.nouns.actor import Actor
 from twinproof.policies.chunks import Chunked, Delayed, Ensembled, Latency
 from twinproof.policies.load import actor_of
 from twinproof.policies.scripted import Scripted
+from twinproof.policies.served import ServedActor
+from twinproof.policies.server import Received, Sent, Server, served_policy
 from twinproof.policies.timing import Timed
 
 
@@ -37,9 +40,29 @@ ACTORS: dict[str, Callable[[], Actor]] = {
 }
 
 
-@pytest.fixture(params=ACTORS.values(), ids=ACTORS.keys())
-def actor(request) -> Actor:
-    return request.param()
+@contextmanager
+def served() -> Iterator[Actor]:
+    """The script behind a server that speaks openpi's framing over loopback."""
+
+    def talk(connection, message):
+        seen = {name: array[None].astype(np.float64) for name, array in message.items()}
+        connection.send(servers.openpi_pack({"actions": script(seen)}))
+
+    with servers.openpi(talk) as address:
+        send = tuple(Sent((channel.name,), channel.name) for channel in nets.CHANNELS)
+        server = Server(address, "openpi", send, (Received(("actions",)),), wild=99.0)
+        actor = ServedActor(served_policy(server, nets.contract()))
+        yield actor
+        actor.close()
+
+
+@pytest.fixture(params=[*ACTORS, "served"])
+def actor(request) -> Iterator[Actor]:
+    if request.param == "served":
+        with served() as behind:
+            yield behind
+    else:
+        yield ACTORS[request.param]()
 
 
 def run(actor: Actor, count: int, steps: int = 4, seed: int = 0) -> np.ndarray:

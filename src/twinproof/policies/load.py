@@ -18,6 +18,10 @@ def actor_of(policy: Policy) -> Actor:
             from twinproof.policies.onnx_actor import OnnxActor
 
             return OnnxActor(policy)
+        case "served":
+            from twinproof.policies.served import ServedActor
+
+            return ServedActor(policy)
         case _:
             raise PolicyError(
                 f"a policy of kind {policy.kind!r} holds no network: it is code. Construct its actor and pass that."
