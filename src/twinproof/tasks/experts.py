@@ -41,12 +41,14 @@ def expert_of(task: TaskSpec) -> Actor:
 class Braced:
     """Torques that hold joints against gravity and draw them to their goal like springs with dampers."""
 
-    def __init__(self, task: TaskSpec, hertz: float = 2.0) -> None:
+    def __init__(self, task: TaskSpec, hertz: float = 2.5) -> None:
         machine = task.machine
         self.contract, self._task = task.deployable, task
         at, dof = joint_places(machine.scene.nominal(), machine.joints)
         self._weight = Weight(machine.scene, at, dof)
-        self._inertia = np.array(machine.scene.nominal().dof_M0[dof])
+        # What a joint feels while the others are free to yield: with its inertia against locked ones a late command
+        # of 25 ms makes the outer joints swing for ever.
+        self._inertia = 1.0 / np.array(machine.scene.nominal().dof_invweight0[dof])
         self._stiff, self._damp = (2 * np.pi * hertz) ** 2, 2 * 2 * np.pi * hertz
 
     def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
