@@ -43,13 +43,13 @@ def pack(message: Mapping[str, Any], arrays: Arrays) -> bytes:
 
 
 def _as_openpi(thing: Any) -> Any:
-    array = np.ascontiguousarray(thing)
+    array = np.asarray(thing, order="C")  # a number alone stays without an axis
     return {b"__ndarray__": True, b"data": array.tobytes(), b"dtype": array.dtype.str, b"shape": array.shape}
 
 
 def _as_npy(thing: Any) -> Any:
     held = io.BytesIO()
-    np.save(held, np.ascontiguousarray(thing), allow_pickle=False)
+    np.save(held, np.asarray(thing, order="C"), allow_pickle=False)
     return {"__ndarray_class__": True, "as_npy": held.getvalue()}
 
 
