@@ -38,7 +38,7 @@ AROUND: dict[str, dict[str, Quantity]] = {
         "contrast": Quantity("1", 0.05, 20.0, True, 1.0, "factor on the distance from the picture's mean grey"),
         "saturation": Quantity("1", 0.0, 5.0, False, 1.0, "factor on the distance from grey, at every pixel"),
         "hue": Quantity("rad", -math.pi, math.pi, False, 0.0, "turn of all colours about grey"),
-        "temperature": Quantity("K", 1500.0, 25000.0, True, 6500.0, "colour temperature of the light"),
+        "temperature": Quantity("K", 1700.0, 25000.0, True, 6500.0, "colour temperature of the light"),
         "noise": Quantity("1", 0.0, 1.0, False, 0.0, "sd of the noise of every colour, of a full scale of 1"),
         "blur": Quantity("px", 0.0, 20.0, False, 0.0, "sd of a Gaussian blur"),
         "dropout": Quantity("1", 0.0, 1.0, False, 0.0, "share of blocks of 8 × 8 pixels that are lost"),
