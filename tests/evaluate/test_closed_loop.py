@@ -44,11 +44,12 @@ def runs():
     return run_jobs(SCENE, TASK, spring(TASK), jobs())
 
 
-def test_a_trial_is_the_same_alone_in_another_order_and_in_other_company(runs):
+def test_a_trial_is_the_same_alone_in_another_order_in_other_company_and_in_a_world_that_another_used(runs):
     alone = [run_jobs(SCENE, TASK, spring(TASK), [job])[0] for job in jobs()]
     turned = run_jobs(SCENE, TASK, spring(TASK), jobs()[::-1])[::-1]
     mixed = run_jobs(SCENE, TASK, spring(TASK), [*jobs(2, LATE), *jobs()])[2:]
-    for others in (alone, turned, mixed):
+    in_turn = run_jobs(SCENE, TASK, spring(TASK), [*jobs(2, LATE), *jobs()], worlds=3)[2:]
+    for others in (alone, turned, mixed, in_turn):
         assert [run.trace.hash for run in others] == [run.trace.hash for run in runs]
 
 

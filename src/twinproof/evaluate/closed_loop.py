@@ -1,6 +1,7 @@
-"""Trials in the twin: all cells of a domain at once, each in a world of its own, each by its own seed alone.
+"""Trials in the twin: many at once, each in a world of its own, each by its own seed alone.
 
-cells ─ seeds, setups, Thetas ─> Arena of N worlds ─ one call of the policy a tick for all ─> N runs
+jobs ─ seeds, setups, Thetas ─> an arena's worlds ─ one call of the policy a tick for all ─> runs
+        the next job takes a world as soon as a trial in it is over, so that no world runs for nothing
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.arena import Arena, Play, Step
 from twinproof.tasks.task import Setup, TaskSpec
 
-AT_ONCE = 512  # worlds in one arena: what is kept of each tick has to fit into memory
+WORLDS = 256  # at most, in one arena
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,85 +35,104 @@ class Job:
 
 
 def run_jobs(
-    scene: Scene | Twin, task: TaskSpec, actor: Actor, jobs: Sequence[Job], nthread: int = 0
+    scene: Scene | Twin, task: TaskSpec, actor: Actor, jobs: Sequence[Job], nthread: int = 0, worlds: int = WORLDS
 ) -> tuple[Run, ...]:
     """Runs trials of one policy side by side. What one world does never changes another: order and company are free."""
-    found: list[Run] = []
-    for begin in range(0, len(jobs), AT_ONCE):
-        found += _batch(scene, task, actor, jobs[begin : begin + AT_ONCE], nthread)
-    return tuple(found)
-
-
-def _batch(scene: Scene | Twin, task: TaskSpec, actor: Actor, jobs: Sequence[Job], nthread: int) -> list[Run]:
     if actor.contract.chunk != 1:
         raise PolicyError(
             f"the policy gives {actor.contract.chunk} actions at once, and a trial takes one a tick. Wrap it in "
             "policies.chunks.Chunked."
         )
-    thetas = [job.theta for job in jobs]
-    needs_more = bool(actor.contract.privileged)
-    play = Play(auto_reset=False, privileged=needs_more, bank=len(jobs), nthread=nthread)
-    arena = Arena(scene, task, len(jobs), draws=thetas, play=play)
-    seen = arena.reset(seeds=[job.cell.seed for job in jobs], setups=[job.setup for job in jobs], thetas=thetas)
-    actor.reset(len(jobs), jobs[0].cell.seed)
-    for k, job in enumerate(jobs[1:], 1):  # each world's memory and luck come from its own seed
-        actor.reset(len(jobs), job.cell.seed, np.arange(len(jobs)) == k)
-    kept = _Kept(arena)
-    while True:
-        step = arena.step(actor.act(seen)[:, 0])
-        seen = dict(step.observations)
-        if kept.add(step):
-            return [kept.run(k, job) for k, job in enumerate(jobs)]
+    if not jobs:
+        return ()
+    play = Play(auto_reset=False, privileged=bool(actor.contract.privileged), bank=len(jobs), nthread=nthread)
+    arena = Arena(scene, task, min(worlds, len(jobs)), draws=[job.theta for job in jobs], play=play)
+    return _Side(arena, actor, jobs).run()
 
 
-class _Kept:
-    """What is kept of every tick of all worlds."""
+class _Side:
+    """Worlds side by side, each with the job it runs (or none), the tick it is at, and what was seen so far."""
 
-    def __init__(self, arena: Arena) -> None:
-        self._arena = arena
-        self._rows: list[tuple[np.ndarray, ...]] = []
-        self._objects: list[dict[str, np.ndarray]] = []
-        self._commands: list[np.ndarray] = []
-        self._ended = np.full(arena.count, -1)  # the tick after which a world was done
-        self._look()
+    def __init__(self, arena: Arena, actor: Actor, jobs: Sequence[Job]) -> None:
+        self.arena, self.actor, self.jobs = arena, actor, jobs
+        count, ticks, joints = arena.count, arena.task.ticks, len(arena.task.machine.joints)
+        self.job = np.full(count, -1)
+        self.tick = np.zeros(count, dtype=np.int64)
+        self.next, self.runs = 0, dict[int, Run]()
+        shape = (ticks + 1, count)
+        self.position, self.velocity = np.empty((*shape, joints)), np.empty((*shape, joints))
+        self.command, self.error = np.empty((*shape, joints)), np.empty(shape)
+        self.objects = {name: np.empty((*shape, 7)) for name in arena.task.tracked}
 
-    def _look(self) -> None:
-        arena, now = self._arena, self._arena.situation
-        rows = (arena.sensed.position, arena.sensed.velocity, arena.task.error(now))
-        self._rows.append(tuple(np.array(row, dtype=np.float64) for row in rows))
-        self._objects.append({name: np.array(pose) for name, pose in now.objects.items()})
+    def run(self) -> tuple[Run, ...]:
+        """All runs, in the order of the jobs."""
+        self.actor.reset(self.arena.count, self.jobs[0].cell.seed)
+        seen = self._begin(np.arange(self.arena.count))
+        while (self.job >= 0).any():
+            step = self.arena.step(self.actor.act(seen)[:, 0])
+            seen = dict(step.observations)
+            busy = np.flatnonzero(self.job >= 0)
+            self.command[self.tick[busy], busy] = np.asarray(step.situation.command)[busy]
+            self.tick[busy] += 1
+            self._look(busy)
+            over = busy[np.asarray(step.done)[busy]]
+            for world in over:
+                self.runs[int(self.job[world])] = self._run(int(world), step)
+            if len(over):
+                self.job[over] = -1
+                seen = self._begin(over) or seen
+        return tuple(self.runs[k] for k in range(len(self.jobs)))
 
-    def add(self, step: Step) -> bool:
-        """Keeps a tick; whether all worlds are done."""
-        self._look()
-        self._commands.append(np.array(step.situation.command))
-        done = np.asarray(step.done)
-        self._ended[(self._ended < 0) & done] = len(self._commands)
-        self._last = step
-        return bool(done.all())
-
-    def run(self, world: int, job: Job) -> Run:
-        """The run of one world, up to where it was done."""
-        arena, ticks = self._arena, int(self._ended[world])
-        position, velocity, error = (np.stack([row[k][world] for row in self._rows[: ticks + 1]]) for k in range(3))
-        course = Course(
-            np.arange(ticks + 1) * arena.task.period_s,
-            position,
-            velocity,
-            np.stack([each[world] for each in self._commands[:ticks]]),
-            np.array(self._last.situation.goal[world]),
-            error,
-            {name: np.stack([o[name][world] for o in self._objects[: ticks + 1]]) for name in arena.task.tracked},
+    def _begin(self, free: np.ndarray) -> dict[str, np.ndarray]:
+        """Gives free worlds the next jobs; what all worlds see then, or nothing where no job was left."""
+        rows = free[: len(self.jobs) - self.next]
+        if not len(rows):
+            return {}
+        mine = [self.jobs[self.next + k] for k in range(len(rows))]
+        self.job[rows] = self.next + np.arange(len(rows))
+        self.next += len(rows)
+        seen = self.arena.reset(
+            rows,
+            seeds=[job.cell.seed for job in mine],
+            setups=[job.setup for job in mine],
+            thetas=[job.theta for job in mine],
         )
-        success, note = bool(self._last.succeeded[world]), ""
-        if bool(self._last.diverged[world]):
-            note = f"the world diverged: {arena.backing.why(world)}"
-        elif bool(self._last.failed[world]):
-            note = arena.task.failure
+        for row, job in zip(rows, mine, strict=True):  # each world's memory and luck come from its own seed
+            self.actor.reset(self.arena.count, job.cell.seed, np.arange(self.arena.count) == row)
+        self.tick[rows] = 0
+        self._look(rows)
+        return dict(seen)
+
+    def _look(self, rows: np.ndarray) -> None:
+        sensed, now, at = self.arena.sensed, self.arena.situation, self.tick[rows]
+        self.position[at, rows] = np.asarray(sensed.position)[rows]
+        self.velocity[at, rows] = np.asarray(sensed.velocity)[rows]
+        self.error[at, rows] = np.asarray(self.arena.task.error(now))[rows]
+        for name, kept in self.objects.items():
+            kept[at, rows] = np.asarray(now.objects[name])[rows]
+
+    def _run(self, world: int, step: Step) -> Run:
+        """The run of one world whose trial is over."""
+        task, ticks = self.arena.task, int(self.tick[world])
+        job = self.jobs[int(self.job[world])]
+        course = Course(
+            np.arange(ticks + 1) * task.period_s,
+            self.position[: ticks + 1, world],
+            self.velocity[: ticks + 1, world],
+            self.command[:ticks, world],
+            np.array(step.situation.goal[world]),
+            self.error[: ticks + 1, world],
+            {name: kept[: ticks + 1, world] for name, kept in self.objects.items()},
+        )
+        success, note = bool(step.succeeded[world]), ""
+        if bool(step.diverged[world]):
+            note = f"the world diverged: {self.arena.backing.why(world)}"
+        elif bool(step.failed[world]):
+            note = task.failure
         elif not success:
             note = "no time was left"
         return run_of(
-            arena.task,
+            task,
             course,
             success,
             Failure.UNDECIDED,
