@@ -15,7 +15,7 @@ given by its own seed is the same whatever runs beside it (on a GPU all but the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,44 +32,13 @@ from twinproof.tasks.conditions import delays_s, physics, pushed_bodies
 from twinproof.tasks.episodes import Draws, Ground, drawn_theta, episode_seed, episodes_of
 from twinproof.tasks.finite import Finite
 from twinproof.tasks.machine import joint_places
+from twinproof.tasks.play import Play, State, Step
 from twinproof.tasks.sensed import Array, Sensed, Situation, distance
 from twinproof.tasks.senses import JointSenses, Tracker
 from twinproof.tasks.task import Setup, TaskSpec
 from twinproof.tasks.tips import TipPosition
 
-
-@dataclass(frozen=True)
-class Play:
-    """How an arena runs its episodes."""
-
-    auto_reset: bool = True  # a world that is done begins its next episode at once
-    stop_at_success: bool = True  # else an episode ends at its horizon or when it fails
-    privileged: bool = True  # privileged channels among the observations
-    bank: int = 1024  # different starts and Thetas before they come again
-    lean: bool = True  # leave out what only shows: worlds that are rendered need it
-    nthread: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What a tick brought, one row a world. Where a world is done and begins anew, `observations` are of the new
-    episode and all else of the old one. Without auto-reset a world that is done keeps its verdict."""
-
-    observations: Mapping[str, Array]
-    final: Mapping[str, Array]  # the observations before any world began anew
-    rewards: Mapping[str, Array]  # by term; zero where a world diverged
-    done: Array
-    succeeded: Array
-    failed: Array
-    timed_out: Array  # done by the horizon alone
-    diverged: Array
-    clipped: Mapping[str, Array]  # "joint limit", "speed limit" -> how many joints of a command were beyond it
-    situation: Situation
-
-    @property
-    def reward(self) -> Array:
-        """All terms together."""
-        return sum(self.rewards.values())
+__all__ = ["Arena", "Play", "State", "Step"]
 
 
 class Arena:
@@ -185,13 +154,8 @@ class Arena:
     def step(self, actions: Array) -> Step:
         """One tick in every world."""
         self._check_actions(actions)
-        told, clipped = self._commands.told(self.task.command(self.sensed, actions), self._mine, self._flags)
-        self._commands.push(self._mine, self._flags, self._tick)
-        self.backing.step(self._commands.arrived(told, self._mine, self._flags))
-        self.backing.noise.next()
-        self._tick = self._tick + 1
-        self.situation = self._now = self._looked(told, self.situation)
-        self._sense(told, None)
+        clipped = self._tried(actions)
+        self._sense(self.sensed.last, None)
         rewards, verdict = self._judged()
         final = self._observations()
         step = Step(final, final, rewards, clipped=clipped, situation=self.situation, **verdict)
@@ -262,9 +226,9 @@ class Arena:
             shaped = mask.reshape(-1, *[1] * (value.ndim - 1))
             self._mine[name] = self.xp.where(shaped, value, self._mine[name])
 
-    def _start(self, mask: Array, number: Array | None) -> None:
+    def _start(self, mask: Array, number: Array | None, qvel: Array | None = None) -> None:
         xp, mine = self.xp, self._mine
-        self.backing.restart(mask, mine["qpos"], mine["ctrl"], number)
+        self.backing.restart(mask, mine["qpos"], mine["ctrl"], number, qvel)
         self._tick = xp.where(mask, 0, self._tick)
         self._episode = xp.where(mask, self._episode + 1, self._episode)
         self._over = {name: value & ~mask for name, value in self._over.items()}
@@ -276,6 +240,40 @@ class Arena:
         last = rest if self._now is None else xp.where(mask[:, None], rest, self.sensed.last)
         self._now = self.situation
         self._sense(last, mask)
+
+    def place(self, state: State) -> None:
+        """Puts every world into a state, for those who plan: what was told last and what the task remembers along."""
+        every = self._world >= 0
+        self._mine |= {"qpos": state.qpos, "goal": state.goal, "ctrl": state.last}
+        self._start(every, None, state.qvel)
+        self._commands.restart(every, state.last, state.last - self._mine["shift"])
+        now = self.situation
+        told = replace(now, command=state.last, before=state.last, notes=dict(state.notes))
+        self.situation = self._now = replace(told, first={**now.first, **state.first})
+        self.sensed = replace(self.sensed, last=state.last)
+
+    def rollout(self, actions: Sequence[Array]) -> Array:
+        """All rewards (N,) of some ticks' actions, each (N, A). Nothing is observed and nothing begins anew: a world
+        that fails or diverges gets no more."""
+        total, alive = self.situation.position[:, 0] * 0, self._world >= 0
+        for action in actions:
+            self._tried(action)
+            diverged = self.backing.diverged()
+            rewards = self.task.reward(self.situation)
+            total = total + self.xp.where(alive & ~diverged, sum(rewards.values()), 0.0)
+            alive = alive & ~diverged & ~self.task.failed(self.situation)
+        return total
+
+    def _tried(self, actions: Array) -> dict[str, Array]:
+        """A tick of the worlds; gives how often limits were met."""
+        told, clipped = self._commands.told(self.task.command(self.sensed, actions), self._mine, self._flags)
+        self._commands.push(self._mine, self._flags, self._tick)
+        self.backing.step(self._commands.arrived(told, self._mine, self._flags))
+        self.backing.noise.next()
+        self._tick = self._tick + 1
+        self.situation = self._now = self._looked(told, self.situation)
+        self.sensed = replace(self.sensed, last=told)
+        return clipped
 
     def _kept(self, mask: Array, rest: Array, old: Situation) -> Situation:
         """The situation after some worlds began anew: what the others remember stays."""

@@ -36,7 +36,9 @@ class Backing(Protocol):
 
     def fill(self, bank: Sequence[Theta]) -> None: ...
 
-    def restart(self, mask: Array, qpos: Array, ctrl: Array, number: Array | None) -> None: ...
+    def restart(
+        self, mask: Array, qpos: Array, ctrl: Array, number: Array | None, qvel: Array | None = None
+    ) -> None: ...
 
     def set_thetas(self, rows: np.ndarray, thetas: Sequence[Theta]) -> None: ...
 
@@ -94,12 +96,15 @@ class HostBacking:
         """The Thetas that restarts draw from."""
         self._bank = list(bank)
 
-    def restart(self, mask: Array, qpos: Array, ctrl: Array, number: Array | None) -> None:
-        """Starts the worlds of the mask at rest in these states (N, …), with the bank's Theta of each number."""
+    def restart(self, mask: Array, qpos: Array, ctrl: Array, number: Array | None, qvel: Array | None = None) -> None:
+        """Starts the worlds of the mask in these states (N, …), at rest without a `qvel`, with the bank's Theta of each
+        number."""
         rows = np.flatnonzero(self._unwrap(mask))
         if len(rows):
             thetas = None if number is None else [self._bank[k] for k in self._unwrap(number)[rows]]
-            self.worlds.reset(rows, thetas=thetas, qpos=self._unwrap(qpos)[rows], ctrl=self._unwrap(ctrl)[rows])
+            moving = None if qvel is None else self._unwrap(qvel)[rows]
+            state = {"qpos": self._unwrap(qpos)[rows], "qvel": moving, "ctrl": self._unwrap(ctrl)[rows]}
+            self.worlds.reset(rows, thetas=thetas, **state)
 
     def set_thetas(self, rows: np.ndarray, thetas: Sequence[Theta]) -> None:
         """Gives some worlds these Thetas, applied to the nominal."""
@@ -160,9 +165,10 @@ class DeviceBacking:
         """The Thetas that restarts draw from, put on the device."""
         self.worlds.fill_bank(bank)
 
-    def restart(self, mask: Array, qpos: Array, ctrl: Array, number: Array | None) -> None:
-        """Starts the worlds of the mask at rest in these states (N, …), with the bank's Theta of each number."""
-        self.worlds.reset(mask, bank=number, qpos=qpos, ctrl=ctrl)
+    def restart(self, mask: Array, qpos: Array, ctrl: Array, number: Array | None, qvel: Array | None = None) -> None:
+        """Starts the worlds of the mask in these states (N, …), at rest without a `qvel`, with the bank's Theta of each
+        number."""
+        self.worlds.reset(mask, bank=number, qpos=qpos, qvel=qvel, ctrl=ctrl)
 
     def set_thetas(self, rows: np.ndarray, thetas: Sequence[Theta]) -> None:
         """Gives some worlds these Thetas, applied to the nominal."""

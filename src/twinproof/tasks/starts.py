@@ -77,14 +77,14 @@ def _row(model: Any, task: TaskSpec, setup: Setup) -> np.ndarray:
         row[int(model.jnt_qposadr[known.index(name)])] = value
     follow(model, row)
     if setup.at_m is not None:
-        place = _free(model, task.place)
+        place = free_place(model, task.place)
         row[place : place + 2] = setup.at_m
         row[place + 2] += ABOVE_M
         row[place + 3 : place + 7] = _turned(setup.yaw_rad, row[place + 3 : place + 7])
     return row
 
 
-def _free(model: Any, body: str) -> int:
+def free_place(model: Any, body: str) -> int:
     """Where the pose of a free body begins in qpos."""
     known = names(model, "body")
     if body not in known:
