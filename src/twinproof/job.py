@@ -135,6 +135,12 @@ def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Pa
             if value.is_file():
                 return hash_file(value)
             return file_hashes(value) if value.is_dir() else str(value)
+        if isinstance(value, str):  # NAME=FOLDER
+            for folder, key in places.items():
+                if str(folder) in value:
+                    used[folder] = None
+                    value = value.replace(str(folder), key)
+            return value
         return [stands_for(item) for item in value] if isinstance(value, (tuple, list)) else plain(value)
 
     values = {entry.name: getattr(config, entry.name) for entry in dataclasses.fields(config)}  # type: ignore[arg-type]

@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from twinproof import __version__, cli_guard, cli_identify, cli_ingest, cli_lab, cli_reconstruct
+from twinproof import (
+    __version__,
+    cli_evaluate,
+    cli_evidence,
+    cli_guard,
+    cli_identify,
+    cli_ingest,
+    cli_lab,
+    cli_randomize,
+    cli_reconstruct,
+    cli_train,
+)
 from twinproof.job import Job, decisive
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.hashing import content_key
@@ -20,7 +31,9 @@ from twinproof.nouns.kept import Kept, Outcome, Stage
 from twinproof.nouns.strict import plain
 
 Config = TypeVar("Config")
-SECTIONS = ("lab", "ingest", "split", "reconstruct", "identify")
+SECTIONS = (
+    "lab", "ingest", "split", "reconstruct", "identify", "randomize", "train", "panel", "evaluate", "evidence"
+)  # fmt: skip
 LEDGER = ("openings.jsonl", "holdout/key")  # what grows in a split while its episodes are used
 
 
@@ -30,7 +43,15 @@ def run(do: Doing) -> tuple[Outcome, ...]:
     recording = do("ingest", "recording", cli_ingest.Ingest, cli_ingest.ingest)
     split = do("split", "split", cli_guard.Split, cli_guard.split, recording=recording)
     twin = do("reconstruct", "twin", cli_reconstruct.Reconstruct, cli_reconstruct.reconstruct, split=split)
-    do("identify", "posterior", cli_identify.Identify, cli_identify.identify, twin=twin, split=split)
+    posterior = do("identify", "posterior", cli_identify.Identify, cli_identify.identify, twin=twin, split=split)
+    known = {"split": split, "twin": twin, "posterior": posterior}
+    ranges = do("randomize", "randomization", cli_randomize.Randomize, cli_randomize.randomize, **known)
+    do("train", "policy", cli_train.Train, cli_train.train, twin=twin, randomization=ranges)
+    panel = do("panel", "panel", cli_evaluate.Panel, cli_evaluate.panel, split=split, twin=twin)
+    known |= {"randomization": ranges, "panel": panel}
+    trials = do("evaluate", "trials", cli_evaluate.Evaluate, cli_evaluate.evaluate, **known)
+    known |= {"recording": recording, "trials": trials}
+    do("evidence", "evidence", cli_evidence.Evidence, cli_evidence.evidence, **known)
     return tuple(do.outcomes)
 
 
