@@ -41,7 +41,7 @@ def build(folder: Path) -> Folders:
     """Every folder of the chain below `folder`."""
     folder.mkdir(parents=True)
     (folder / "scene.xml").write_text(PENDULUM)
-    recording = recorded(count=8, seconds=SECONDS)
+    recording = recorded(count=10, seconds=SECONDS)
     recording.save(folder / "recording")
     make(recording, folder / "split", Grouping(("session",)))
     twin = _twin(folder)
@@ -76,7 +76,9 @@ def _twin(folder: Path) -> Twin:
 
 
 def _posterior(folder: Path) -> Posterior:
-    run(Asked(**vars(Identify(folder / "twin", folder / "split", PARAMETERS, folder / "posterior"))), quiet)
+    weighed = ("body.bob.mass=0.6+-0.01",)  # by motion alone, mass and gain cannot be told apart
+    identify = Identify(folder / "twin", folder / "split", PARAMETERS, folder / "posterior", weighed)
+    run(Asked(**vars(identify)), quiet)
     return Posterior.load(folder / "posterior")
 
 
@@ -146,7 +148,7 @@ def _panel(folder: Path) -> Panel:
     split = Split.load(folder / "split")
     conditions = tuple(Condition(f"from rest {k}", id, 10 + k) for k, id in enumerate(split.holdout))
     task = Task(
-        "swing and hold", contract(), "the bob ends within 0.25 rad of the mark",
+        "swing and hold", contract(), "the bob ends within 0.6 rad of the mark",
         "it does not, within the time", SECONDS,
     )  # fmt: skip
     panel = Panel(
@@ -174,7 +176,7 @@ def _trials(folder: Path, panel: Panel, posterior: Posterior, policies: dict[str
         for cell in panel.cells(policies):
             theta = _world(cell.domain.kind, posterior, cell.seed)
             trace, miss, effort = _play(scene, theta, cell.domain, cell.policy, cell.seed)
-            failed = miss > 0.25
+            failed = miss > 0.6
             kept = cell.policy == "ppo"
             label = Failure.CONTACT if cell.seed % 2 else Failure.UNDECIDED
             metrics = {"miss": miss, "effort": effort, "replay_rmse": 0.01 + 0.001 * len(cell.condition.name)}

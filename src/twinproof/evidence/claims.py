@@ -52,16 +52,20 @@ def measured_before(
         found |= {f"{name}: {path}": {"value": value} for path, value in _leaves(tree)}
     validation: Any = posterior.diagnostics.get("validation")
     if isinstance(validation, Mapping) and validation.get("covered") is not None:
-        of = f"bands of level {validation.get('level')}, {len(validation.get('episodes', ()))} episodes"
+        of = f"bands of level {validation.get('level')}, {_episodes(validation.get('episodes', ()))}"
         found["bands cover validation"] = {"value": validation["covered"], "of": of}
     if coverage is not None:
         low, high = coverage.get("interval") or (None, None)
-        entry = {"value": coverage["covered"], "low": low, "high": high, "of": f"{len(coverage['episodes'])} episodes"}
+        entry = {"value": coverage["covered"], "low": low, "high": high, "of": _episodes(coverage["episodes"])}
         widened = sorted(set(randomization.episodes) & set(coverage["episodes"]))
         if widened:
             entry["spoilt"] = f"{len(widened)} of the episodes that judge had widened the ranges before"
         found["coverage on validation"] = {name: value for name, value in entry.items() if value is not None}
     return found
+
+
+def _episodes(ids: Sequence[str]) -> str:
+    return "1 episode" if len(ids) == 1 else f"{len(ids)} episodes"
 
 
 def _leaves(tree: Any, path: str = "", depth: int = 0) -> list[tuple[str, float]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinproof.evidence.page_inputs import cameras, posterior, ranges, shape, training
-from twinproof.evidence.page_parts import code, e, facts, percent, section, spread, table, track
+from twinproof.evidence.page_parts import code, counted, e, facts, percent, section, spread, table, track
 from twinproof.evidence.page_trials import checking, differences, failures, ledger, provenance, trials
 from twinproof.evidence.style import SCRIPT, STYLE
 from twinproof.evidence.svg import shown
@@ -141,8 +141,9 @@ def _success(own: Mapping[str, Any]) -> str:
     made = table(("world", "successes", "rate", "0 to 100 %"), judged, caption, (1,))
     more = table(("world", "policy", "successes", "rate", "0 to 100 %"), others, "Policies compared with it.", (2,))
     count = len({row["policy"] for row in figures["success"]}) - 1
-    folded = f"<details><summary>{count} more policies</summary>{more}</details>" if others else ""
-    return f'<div class="hero">{made}</div>{_bias(figures)}{folded.replace("1 more policies", "1 more policy")}'
+    title = "1 more policy" if count == 1 else f"{count} more policies"
+    folded = f"<details><summary>{title}</summary>{more}</details>" if others else ""
+    return f'<div class="hero">{made}</div>{_bias(figures)}{folded}'
 
 
 KINDS = {
@@ -195,9 +196,9 @@ def _holdout(holdout: Mapping[str, Any]) -> str:
         + (f", after the change “{e(o['change'])}”" if o.get("change") else "")
         for o in holdout["openings"]
     )
-    more = [("resumed", f"{holdout['resumed']} times, with nothing refitted")] if holdout["resumed"] else []
+    more = [("resumed", f"{counted(holdout['resumed'], 'time')}, with nothing refitted")] if holdout["resumed"] else []
     return facts(
-        (("sealed", f"{count} episodes, before any fit"), ("opened", f"<strong{kind}>{e(opened)}</strong>"),
+        (("sealed", f"{counted(count, 'episode')}, before any fit"), ("opened", f"<strong{kind}>{e(opened)}</strong>"),
          *((("when", openings),) if openings else ()), *more, ("by panel", code(holdout["panel"])))
     )  # fmt: skip
 

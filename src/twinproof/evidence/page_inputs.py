@@ -198,7 +198,10 @@ def ranges(inputs: Mapping[str, Any]) -> str:
         covers = "–" if entry["covers"] is None else percent(entry["covers"])
         about = f"{entry['approximates']}; checked by {entry['check']}"
         why = f'{e(entry["reason"])}<br><span class="soft small">{e(about)}</span>'
-        ends = e(between(entry["low"], entry["high"], entry["parameter"]["unit"]))
+        unit = entry["parameter"]["unit"] if entry["parameter"]["unit"] != "1" else ""
+        ends = (
+            f'<span class="nw">{between(entry["low"], entry["high"])}</span> <span class="soft small">{e(unit)}</span>'
+        )
         drawn = charts.range_row(entry)
         rows.append([e(entry["parameter"]["id"]), ends, drawn, chip(entry["source"]), covers, why])
     head = ("parameter", "range", "range and posterior", "source", "covers", "why")

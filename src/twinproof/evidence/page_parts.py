@@ -51,9 +51,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "",
         body.append(
             f'<tr{f" class={chr(34)}{e(kind)}{chr(34)}" if kind else ""}><th scope="row">{row[0]}</th>{cells}</tr>'
         )
+    many = ' class="many"' if len(head) > 4 else ""
     named = f"<caption>{e(caption)}</caption>" if caption else ""
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{e(caption or "table")}"><table>{named}'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{e(caption or "table")}"><table{many}>{named}'
         f"<thead><tr>{tops}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
@@ -89,6 +90,11 @@ def section(id: str, title: str, *parts: str) -> str:
     )
 
 
+def counted(count: int, name: str) -> str:
+    """'1 episode', '2 episodes'."""
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
 def percent(value: float) -> str:
     """A share in per cent: whole numbers, with a decimal near the ends."""
     points = 100 * value
@@ -104,7 +110,7 @@ def spread(entry: Mapping[str, Any], as_percent: bool = False) -> str:
         low, high = put(entry["low"]), put(entry["high"])
         if as_percent:
             low = low.removesuffix(" %")
-        text += f' <span class="soft">({low} … {high})</span>'
+        text += f' <span class="soft nw">({low} … {high})</span>'
     return text
 
 

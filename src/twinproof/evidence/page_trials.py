@@ -9,6 +9,7 @@ from twinproof.evidence import charts
 from twinproof.evidence.page_parts import code, e, facts, figure, percent, section, sentences, spread, table
 from twinproof.evidence.svg import shown
 
+FEW = 12  # rows of a table that is not folded away
 MOST_ROWS = 200  # of a table on the page; the files beside it have all
 
 
@@ -19,7 +20,7 @@ def trials(own: Mapping[str, Any]) -> str:
     for row in figures["by_condition"]:
         told = f"{row['successes']} of {row['trials']}"
         cells.setdefault((row["condition"], row["policy"]), {})[row["domain"]] = told
-    by_condition = _folded("Success by condition", ("condition", "policy", *worlds), _across(cells, worlds))
+    by_condition = _folded("Successes by condition", ("condition", "policy", *worlds), _across(cells, worlds))
     metrics: dict[tuple[str, str], dict[str, str]] = {}
     about = {}
     for row in sorted(figures["metrics"], key=lambda row: row["metric"]):
@@ -46,9 +47,10 @@ def _left(rows: list[list[str]]) -> str:
 
 
 def _folded(title: str, head: tuple[str, ...], rows: list[list[str]], numeric: tuple[int, ...] = ()) -> str:
-    made = table(head, rows[:MOST_ROWS], title, numeric) + _left(rows)
-    opened = " open" if len(rows) <= 12 else ""
-    return f"<details{opened}><summary>{e(title)}: {len(rows)} rows</summary>{made}</details>" if rows else ""
+    made = table(head, rows[:MOST_ROWS], title, numeric) + _left(rows) if rows else ""
+    if len(rows) <= FEW:
+        return made
+    return f"<details><summary>{e(title)}: {len(rows)} rows</summary>{made}</details>"
 
 
 def differences(own: Mapping[str, Any]) -> str:
@@ -114,7 +116,7 @@ def ledger(own: Mapping[str, Any]) -> str:
     ]
     head = ("line", "time (UTC)", "kind", "what happened", "hash")
     words = "<p>Each line holds the hash of the one before it, so none can be changed, added or taken away unseen.</p>"
-    return section("ledger", "Ledger", words, _folded("Lines", head, rows))
+    return section("ledger", "Ledger", words, _folded("Everything that touched the split, in order", head, rows))
 
 
 def provenance(own: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:

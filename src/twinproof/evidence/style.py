@@ -25,7 +25,7 @@ h2{font-size:1.3rem;line-height:1.3;letter-spacing:-.01em;font-weight:620;margin
 h3{font-size:1rem;font-weight:620;margin:1.8rem 0 .4rem}
 p{margin:.4rem 0 .8rem;max-width:44rem}
 .over-line{font-size:.8rem;letter-spacing:.06em;text-transform:uppercase;color:var(--soft);margin:0}
-.soft{color:var(--soft)}.small{font-size:.86rem}
+.soft{color:var(--soft)}.nw{white-space:nowrap}.small{font-size:.86rem}
 nav{position:sticky;top:1.5rem;align-self:start;font-size:.88rem}
 nav ol{list-style:none;margin:0;padding:0}nav a{display:block;padding:.2rem 0;color:var(--soft);text-decoration:none}
 nav a:hover{color:var(--link);text-decoration:underline}
@@ -76,7 +76,7 @@ ul.plain{margin:.3rem 0 .8rem;padding-left:1.15rem;max-width:46rem}
 details{margin:.5rem 0}summary{cursor:pointer;color:var(--link);font-size:.92rem}
 figure{margin:.8rem 0 1.4rem}figcaption{font-size:.86rem;color:var(--soft);max-width:44rem;margin-top:.3rem}
 svg.chart{display:block;height:auto;max-width:100%}
-.wide svg.chart.wide{min-width:34rem;width:100%}
+.wide svg.chart.wide{min-width:46rem;width:100%}
 .wide svg.chart.pairs{max-width:none}
 .chart text{font:11.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var(--ink);
 font-variant-numeric:tabular-nums}
@@ -108,7 +108,8 @@ footer{border-top:1px solid var(--line);margin-top:2rem;padding-top:1rem;font-si
 @media (max-width:62rem){.layout{display:block;padding:1.4rem 1.1rem 3rem}nav{position:static;margin-bottom:1.6rem}
 nav ol{display:flex;flex-wrap:wrap;gap:0 1rem}h1{font-size:1.6rem}.claims,.two{grid-template-columns:minmax(0,1fr)}
 .claim{padding:.8rem 1rem}iframe{height:22rem}}
-@media (max-width:40rem){body{font-size:15px}.hero td:last-child,.hero th:last-child{display:none}}
+@media (max-width:40rem){body{font-size:15px}table.many{min-width:40rem}caption{max-width:22rem}
+.hero td:last-child,.hero th:last-child{display:none}}
 @media print{:root{color-scheme:light;--paper:#fff;--panel:#f6f7f8;--ink:#000;--soft:#444b52;--line:#c9ced2;
 --grid:#e3e6e8;--link:#000;--held:#126b37;--held-bg:#e6f3ea;--failed:#b02318;--failed-bg:#fbe9e7;--open:#545c64;--open-bg:#eef0f2;
 --measured:#0a6c6c;--inferred:#3452b4;--declared:#935600;--s1:#3452b4;--s2:#b5540a;--s3:#0a6c6c;--s4:#8a3b8f}
@@ -116,7 +117,9 @@ nav ol{display:flex;flex-wrap:wrap;gap:0 1rem}h1{font-size:1.6rem}.claims,.two{g
 body{font-size:10pt}.layout{display:block;max-width:none;padding:0}nav,.skip,.shots input,iframe{display:none}
 .claims{grid-template-columns:repeat(3,minmax(0,1fr));gap:.6rem}.claim .number{font-size:1.3rem}
 .two{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}main>section{padding:1.1rem 0}h2,h3{break-after:avoid}
-figure,.claim,tr,.grid-of>div,dl{break-inside:avoid}.wide{overflow:visible}table{font-size:8.5pt}
+figure,.claim,tr,.grid-of>div,dl{break-inside:avoid}.wide{overflow:visible}
+.wide svg.chart.wide,table.many{min-width:0}.wide svg.chart.pairs{max-width:100%}
+h2+*,h3+*,caption+thead,tbody tr:first-child{break-before:avoid}caption,thead{break-after:avoid}table{font-size:8.5pt}
 details>*{display:block}a{text-decoration:none}}
 """
 

@@ -121,7 +121,7 @@ class Frame:
             parts.append(text(self.across(x), bottom + 17, shown(x), class_="num", text_anchor="middle"))
         parts.append(_line(self.left, bottom, self.left + self.width, bottom, "axis"))
         parts.append(text(self.left + self.width, bottom + 33, across, class_="label", text_anchor="end"))
-        parts.append(text(0, self.top - 10, up, class_="label"))
+        parts.append(text(0, self.top - 14, up, class_="label"))
         return parts
 
 
