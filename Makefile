@@ -12,8 +12,8 @@ BENCHES := ingest render worlds  # worlds_gpu and render_gpu need CUDA: python -
 
 .PHONY: demo test check slow bench constraints clean
 
-# The lab plays two real robots: an arm with cameras as far as a twin of it and of a can that one click points at, a
-# pendulum on to what explains it.
+# The lab plays two real robots: an arm with cameras as far as a twin of it and of a can that one click points at, and a
+# pendulum through the whole loop, to evidence and its report.
 demo: $(STAMP)
 	rm -rf demo
 	$(BIN)/twinproof lab record push --episodes 12 --seed 0 --out demo/lab --truth demo/truth.json
@@ -26,14 +26,8 @@ demo: $(STAMP)
 	$(BIN)/twinproof reconstruct demo/split --robot demo/lab/robot.xml --object can_08 --click front,0,75,65=can_08 \
 	  --pictures 20 --background-steps 400 --out demo/twin
 	$(BIN)/twinproof audit demo/split demo/twin
-	$(BIN)/twinproof lab record pendulum --episodes 8 --seed 0 --to mcap --out demo/pendulum/lab --truth demo/pendulum/truth.json
-	$(BIN)/twinproof ingest demo/pendulum/lab/dataset --rig demo/pendulum/lab/rig.toml --out demo/pendulum/recording
-	$(BIN)/twinproof split demo/pendulum/recording --group-by none --out demo/pendulum/split
-	$(BIN)/twinproof reconstruct demo/pendulum/split --scene demo/pendulum/lab/scene.xml --out demo/pendulum/twin
-	$(BIN)/twinproof identify demo/pendulum/twin demo/pendulum/split --parameters 'body.*_link.mass' 'joint.*.damping' \
-	  'joint.*.frictionloss' 'joint.*.armature' 'actuator.*.gain' 'actuator.*.delay' gravity.tilt_y \
-	  --plots demo/pendulum/plots --out demo/pendulum/posterior
-	$(BIN)/twinproof audit demo/pendulum/split demo/pendulum/twin demo/pendulum/posterior
+	$(BIN)/twinproof demo pendulum --out demo/pendulum
+	$(BIN)/twinproof audit demo/pendulum/evidence
 
 test: check
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not gpu"
