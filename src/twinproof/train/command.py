@@ -102,6 +102,7 @@ def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Pol
     told: dict[str, Json] = {
         "algorithm": asked.algo,
         "task": asked.task,
+        "relative": asked.relative,
         "steps": outcome.steps,
         "iterations": outcome.iterations,
         "worlds": asked.worlds,

@@ -123,6 +123,7 @@ class VecEnv:
         if self._on is not None:
             self._on.actor.reset(self.num_envs, seed)
         self.episode_length_buf = torch_module().zeros_like(self.episode_length_buf)
+        self._whole: Any = self.arena.age == 0
         self._look(observations)
 
     def _base_y(self, on: Base) -> torch.Tensor:
@@ -132,7 +133,9 @@ class VecEnv:
 
     def _count(self, told: Step, terms: Mapping[str, Any]) -> None:
         self._since += 1
-        _add(self._ended, {name: getattr(told, name) for name in ENDS} | {"ended": told.done})
+        whole = self._whole  # an episode that began in its middle, at a restart, says nothing about success
+        _add(self._ended, {name: getattr(told, name) & whole for name in ENDS} | {"ended": told.done & whole})
+        self._whole = whole | told.done
         _add(self._rewards, terms)
         _add(self._clipped, told.clipped)
 
