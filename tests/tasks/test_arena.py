@@ -189,3 +189,31 @@ def test_rows_that_do_not_fit_the_worlds_are_refused(swing):
         arena.reset([0], thetas=[Theta({"body.lower_link.push": 3.0})])
     with pytest.raises(TaskError, match="an arena was given no Thetas to take in turn"):
         Arena(swing.machine.scene, swing, 2, draws=[], play=SMALL)
+
+
+def test_a_restart_is_as_if_nothing_had_been_before(swing):
+    used, fresh = (Arena(swing.machine.scene, swing, 3, draws=[THETA, Theta()], play=SMALL) for _ in range(2))
+    drive(used, 17, np.random.default_rng(1))
+    found = []
+    for arena in (used, fresh):
+        seen = arena.restart(4, spread=True)
+        assert arena.age.tolist() == [0, 7919 % 300, 2 * 7919 % 300]
+        found.append({**drive(arena, 30, np.random.default_rng(2)), "first": seen["goal"]})
+    for name, rows in found[0].items():
+        np.testing.assert_array_equal(rows, found[1][name], err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_what_the_draws_vary_is_known_to_teachers(swing, kind):
+    draws = [Theta({"joint.elbow.damping": d, "joint.shoulder.damping": 0.02}) for d in (0.01, 0.02, 0.03)]
+    arena = Arena(swing.machine.scene, swing, 3, draws=[*draws, Theta()], play=SMALL, arrays=kind)
+    assert arena.theta_ids == ("joint.elbow.damping", "joint.shoulder.damping")
+    np.testing.assert_allclose(np.asarray(arena.theta), [[-1, 0], [0, 0], [1, 0]], atol=1e-12)
+    arena.reset([0], thetas=[draws[2]])
+    np.testing.assert_allclose(np.asarray(arena.theta)[0], [1, 0], atol=1e-12)
+    damping = arena.backing.worlds._batch.expand("dof_damping")
+    np.testing.assert_allclose(damping[:, 1], [0.03, 0.02, 0.03])
+
+
+def test_an_arena_without_draws_has_no_parameters(swing):
+    assert Arena(swing.machine.scene, swing, 2, play=SMALL).theta.shape == (2, 0)

@@ -38,6 +38,7 @@ from twinproof.tasks.senses import JointSenses, Tracker
 from twinproof.tasks.task import Setup, TaskSpec
 from twinproof.tasks.tips import TipPosition
 
+EXTREMES = ((np.min, np.inf), (np.max, -np.inf))
 __all__ = ["Arena", "Play", "State", "Step"]
 
 
@@ -74,10 +75,12 @@ class Arena:
         self.task, self.scene = replace(task, machine=replace(task.machine, scene=scene)), scene
         self.backing = self._made(device, arrays)
         self.xp = self.backing.xp
-        self._ground = Ground(self.task, scene, self.backing.model, pushed_bodies(thetas))
+        varied = tuple(sorted({id for theta in thetas for id in theta}))
+        self._ground = Ground(self.task, scene, self.backing.model, pushed_bodies(thetas), varied)
         self._lay_out()
         self._bank = episodes_of(self._ground, seeds, thetas)
         self._flags = self._bank.flags(task.period_s)
+        self._span = self._theta_span()
         self._rows_bank = {name: self.backing.array(rows) for name, rows in self._bank.rows.items() if name != "key"}
         self._mine = {
             name: self.backing.array(np.zeros((self.count, *rows.shape[1:]))) for name, rows in self._rows_bank.items()
@@ -150,6 +153,26 @@ class Arena:
     def age(self) -> Array:
         """Ticks of each world since its episode began (N,)."""
         return self._tick
+
+    @property
+    def theta_ids(self) -> tuple[str, ...]:
+        """What the draws vary, in the order of `theta`."""
+        return self._ground.varied
+
+    @property
+    def theta(self) -> Array:
+        """Each world's parameters (N, P), -1 to 1 over the draws, 0 where they do not differ or a Theta has none: for
+        teachers and critics alone."""
+        middle, half = self._span
+        found = (self._mine["theta"] - middle) / half
+        return self.xp.where(self.xp.isfinite(found), found, 0.0)
+
+    def _theta_span(self) -> tuple[Array, Array]:
+        values = self._bank.rows["theta"]
+        known = np.isfinite(values).any(axis=0)
+        low, high = (np.where(known, f(values, axis=0, where=np.isfinite(values), initial=i), 0.0) for f, i in EXTREMES)
+        half = np.where(high > low, (high - low) / 2, 1.0)
+        return self.backing.array((low + high) / 2), self.backing.array(half)
 
     def step(self, actions: Array) -> Step:
         """One tick in every world."""

@@ -23,7 +23,7 @@ Draws = Randomization | Sequence[Theta] | None
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """K episodes as arrays by name: the fields of Rows, and qpos, ctrl, goal, key."""
+    """K episodes as arrays by name: the fields of Rows, and qpos, ctrl, goal, key, theta."""
 
     rows: dict[str, np.ndarray]
 
@@ -69,6 +69,7 @@ class Ground:
     scene: Scene
     model: Any
     pushed: tuple[str, ...]
+    varied: tuple[str, ...] = ()  # ids whose values the draws hold
 
 
 def episodes_of(
@@ -81,6 +82,8 @@ def episodes_of(
     rows = rows_of(ground.model, ground.task, ground.pushed, thetas)
     starts = starts_of(ground.scene, ground.task, setups, moved)
     table = {entry.name: getattr(rows, entry.name) for entry in fields(Rows)}
+    values = np.array([[theta.get(id, np.nan) for id in ground.varied] for theta in thetas])
+    table["theta"] = values.reshape(len(thetas), len(ground.varied))
     keys = np.array([int(stream(seed, "arena", "noise").integers(1 << 63)) for seed in seeds], dtype=np.uint64)
     return Episodes({**table, "qpos": starts.qpos, "ctrl": starts.ctrl, "goal": starts.goal, "key": keys})
 
