@@ -10,7 +10,6 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +96,7 @@ def main() -> None:
         alone = scored(found, json.loads((folder / "truth.json").read_text()), robot, recording)
         for key in ("camera_mm", "camera_deg", "focal"):
             total.setdefault(f"{key}, before the table", []).extend(alone[key])
-        found = replace(found, cameras={**found.cameras, **hands.stills})
+        found = hands.applied(found)
         (folder / "found").mkdir(exist_ok=True)
         found.save(folder / "found")
         hands.save(folder / "found")

@@ -22,7 +22,7 @@ from twinproof.reconstruct.clips import clips_of, hand_clip
 from twinproof.reconstruct.collision import hull_of
 from twinproof.reconstruct.gap import chamfer_m, volume_error
 from twinproof.reconstruct.hand_block import FoundHands
-from twinproof.reconstruct.object_block import found_object
+from twinproof.reconstruct.object_block import Shaping, found_object
 from twinproof.reconstruct.prompts import read_clicks
 from twinproof.reconstruct.robot_look import pixels_of
 from twinproof.sim.grid import Plane
@@ -71,9 +71,8 @@ def main() -> None:
         cpu = time.process_time()
         clips = clips_of(episode.fresh(), rig, found, robot)
         clips["wrist"] = hand_clip(episode.fresh(), rig, "wrist", hands.cameras["wrist"], robot, found, 2)
-        thing = found_object(
-            clips, name, read_clicks([_click(clips["front"], pose[:3], name)]), Plane(), (), asked.steps
-        )
+        prompts = read_clicks([_click(clips["front"], pose[:3], name)])
+        thing = found_object(clips, name, Plane(), Shaping(prompts, background=asked.steps))
         cpu = time.process_time() - cpu
         T = np.eye(4)
         T[:3, :3], T[:3, 3] = Rotation.from_quat(pose[[4, 5, 6, 3]]).as_matrix(), pose[:3]

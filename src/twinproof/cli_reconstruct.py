@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from twinproof.nouns.parts import Calibration
     from twinproof.nouns.progress import Progress
     from twinproof.nouns.twin import Twin
+    from twinproof.reconstruct.generate import Generator
+    from twinproof.reconstruct.segmenters import Segmenter
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,14 @@ class Reconstruct:
     examples:
       twinproof reconstruct split --robot robot.xml --out twin
       twinproof reconstruct split --robot robot.xml --object mug_3 --click front,12,160,110=mug --out twin
+      twinproof reconstruct split --robot robot.xml --object cabinet --joint-of drawer --out twin
+      twinproof reconstruct split --robot robot.xml --segmenter sam2:large.pt --click front,0,160,110=mug --out twin
+      twinproof reconstruct split --robot robot.xml --board tag36h11:10@hand=0.048 --out twin
       twinproof reconstruct split --scene scene.xml --out twin       every part marked as declared
 
     With --robot, cameras and joint offsets are found from pictures of the robot (no marker, no click), then the
-    object's masks, mesh and surfels. Finished blocks are kept in OUT_work: a stopped run goes on from there.
+    object's masks, mesh and surfels, then what its motion tells. Finished blocks are kept in OUT_work: a stopped run
+    goes on from there.
     """
 
     split: Positional[Path]
@@ -45,10 +51,23 @@ class Reconstruct:
     """A prompts.toml that points at the objects (docs/masks.md)."""
     click: tuple[str, ...] = ()
     """camera,frame,x,y=name: the same as a click in prompts.toml."""
+    segmenter: str = ""
+    """Who turns prompts into first regions: http://…, sam2:WEIGHTS, sam3:WEIGHTS, or dino:FOLDER+sam2:WEIGHTS. Default:
+    none, and no weights are needed."""
+    generate: str = ""
+    """Who makes the shape where one or few views show the object: http://… or the command of a program; declared."""
+    board: tuple[str, ...] = ()
+    """tag36h11:10@hand=0.048 or chessboard:9x6@world=0.0236: a board, the link that carries it, and its size in m."""
+    joint: bool = True
+    """Refine poses, friction and mass together with a rollout, where a calibration episode shows the object handled."""
+    joint_of: str = ""
+    """The object is held by a joint (a drawer, a door, a lid): its name; type, axis and range come from its motion."""
     pictures: int = 40
     """How many pictures of the robot are fitted, of each still camera: more are slower and surer."""
     background_steps: int = 800
     """Steps of the background's fit, where a riding camera shows it from many sides; 0: none."""
+    device: str = "cpu"
+    """Where the background is fitted: cpu or cuda. All other blocks run on the CPU."""
     table_m: float = 0.0
     """Height of the table above the robot's base; declared."""
     density_kgm3: float = 500.0
@@ -99,7 +118,9 @@ def _made(
 
         return declared(Scene.read(config.scene), config.scene.name, calibration, scratch, ledger)
     from twinproof.reconstruct.assemble import Physical
+    from twinproof.reconstruct.board_block import read_board
     from twinproof.reconstruct.build import Building, built
+    from twinproof.reconstruct.object_block import Shaping
     from twinproof.reconstruct.prompts import read_clicks, read_prompts
     from twinproof.sim.grid import Plane
 
@@ -111,14 +132,55 @@ def _made(
         config.object,
         Plane(offset_m=config.table_m),
         Physical(config.density_kgm3),
-        prompts,
+        Shaping(
+            prompts, _segmenter(config.segmenter), _generator(config.generate), config.background_steps, config.device
+        ),
         config.pictures,
-        config.background_steps,
+        tuple(read_board(text) for text in config.board),
+        config.joint,
+        config.joint_of,
         config.scale,
         config.place,
     )
     work = config.out.with_name(config.out.name + "_work")
     return built(calibration, config.robot, how, work, scratch, progress=progress, ledger=ledger)
+
+
+def _models(config: Reconstruct) -> tuple[Segmenter | None, Generator | None]:
+    return _segmenter(config.segmenter), _generator(config.generate)
+
+
+def _segmenter(text: str) -> Segmenter | None:
+    """The model that --segmenter names."""
+    from twinproof.reconstruct.segmenters import GroundingDino, HttpSegmenter, Sam2, Sam3
+
+    kind, _, rest = text.partition(":")
+    match kind:
+        case "":
+            return None
+        case "http" | "https":
+            return HttpSegmenter(text)
+        case "sam2" if rest:
+            return Sam2(rest)
+        case "sam3" if rest:
+            return Sam3(rest)
+        case "dino" if "+" in rest and (then := _segmenter(rest.partition("+")[2])) is not None:
+            return GroundingDino(rest.partition("+")[0], then)
+        case _:
+            raise ConfigError(
+                f"--segmenter {text!r} is none of http://…, sam2:WEIGHTS, sam3:WEIGHTS and dino:FOLDER+sam2:WEIGHTS."
+            )
+
+
+def _generator(text: str) -> Generator | None:
+    """The model that --generate names."""
+    import shlex
+
+    from twinproof.reconstruct.generate import HttpGenerator, Subprocess
+
+    if not text:
+        return None
+    return HttpGenerator(text) if text.startswith(("http://", "https://")) else Subprocess(tuple(shlex.split(text)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from twinproof.nouns.source import Declared, Inferred
 from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.twin import Twin
 from twinproof.nouns.video_write import write_pictures
-from twinproof.reconstruct.assemble import Physical, assembled
+from twinproof.reconstruct.assemble import Physical, Room, Thing, assembled
 from twinproof.reconstruct.build import Building, _by_hand
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.collision import hull_of
@@ -72,7 +72,7 @@ def made(tmp_path_factory):
     thing.save(folder / "thing")
     (folder / "scene").mkdir()
     twin = assembled(
-        scene, robot, found, {}, [FoundObject.load(folder / "thing")], None, Plane(), Physical(600.0), Part(),
+        Room(scene, robot, found, {}, Plane(), Physical(600.0)), [Thing(FoundObject.load(folder / "thing"))], Part(),
         folder / "scene",
     )  # fmt: skip
     twin.save(folder / "saved")

@@ -17,6 +17,7 @@ from twinproof.nouns.rig import Camera, Intrinsics, Joint, Model, Mount, Rig
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.twin import Twin
 from twinproof.nouns.views import PosedView, Views
+from twinproof.reconstruct.assemble import Physical, Room
 from twinproof.reconstruct.build import Building, _episode, built
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
 from twinproof.reconstruct.object_block import shaped
@@ -93,10 +94,10 @@ def test_what_a_reconstruction_needs_is_said(tmp_path) -> None:
     part = small(Rig("arm", joints, model=Model("robot.xml", "0" * 64)), state=angles(*JOINTS))
     with pytest.raises(TwinError, match="is not the robot's model that rig.toml states"):
         built(part, model, Building(), tmp_path / "work", tmp_path)
-    found = FoundRobot({}, {}, {}, {}, (), {})
+    room = Room(Scene(ARM), robot, FoundRobot({}, {}, {}, {}, (), {}), {}, Plane(), Physical())
     with pytest.raises(TwinError, match="no calibration episode has the object 'cup'; there are mug"):
-        _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "cup", robot, found, ())
-    assert _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "mug", robot, found, ()).labels["object"] == "mug"
+        _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "cup", room)
+    assert _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "mug", room).labels["object"] == "mug"
 
 
 def test_an_object_that_one_view_shows_has_no_shape() -> None:

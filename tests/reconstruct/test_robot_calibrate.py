@@ -11,7 +11,8 @@ from scipy.spatial.transform import Rotation
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.randomness import stream
 from twinproof.reconstruct.robot_calibrate import calibrate
-from twinproof.reconstruct.robot_fit import CAMERA, Guess, Level, Robot, Sighting, foreground
+from twinproof.reconstruct.robot_compare import Outlines, foreground
+from twinproof.reconstruct.robot_fit import CAMERA, Guess, Level, Robot, Sighting
 from twinproof.reconstruct.robot_frames import Angles, RobotFrames, shrunk
 from twinproof.reconstruct.robot_match import check, match
 from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
@@ -35,7 +36,7 @@ SIZE, JOINTS = (128, 96), ("yaw", "lift", "bend")
 OFFSETS = np.array([0.02, -0.03, 0.025])
 LATE_S = -0.03
 LEVELS = (
-    Level(2, 1.5, 0.5, 4, 6, CAMERA[:3], joints=False, outline=True, grow_px=8),
+    Level(2, 1.5, 0.5, 4, 6, CAMERA[:3], joints=False, compare=Outlines(), grow_px=8),
     Level(2, 1.0, 0.3, 6, 6, (*CAMERA[:6], "clock"), grow_px=5),
     Level(1, 1.0, 0.25, 5, 6, (*CAMERA[:6], "clock"), grow_px=3),
 )
@@ -95,7 +96,7 @@ def shaken(truth: Guess, turn: float = 0.04, shift: float = 0.03) -> Guess:
     rng = stream(3, "shaken")
     cameras = {}
     for name, sight in truth.cameras.items():
-        by = np.zeros(9)
+        by = np.zeros(len(CAMERA))
         by[:3], by[3:6] = (rng.normal(size=3) for _ in range(2))
         by[:3] *= turn / np.linalg.norm(by[:3])
         by[3:6] *= shift / np.linalg.norm(by[3:6])

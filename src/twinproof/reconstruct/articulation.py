@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinproof.nouns.errors import RecordingError
+from twinproof.nouns.hashing import Json
 from twinproof.reconstruct.articulation_fit import FAR, Fitted, Motion, fit_fixed, fit_hinge, fit_slide
 from twinproof.reconstruct.poses import checked, difference, inverse
 
@@ -84,6 +85,20 @@ class Articulation:
         numbers = {"axis": axis, "pos": place, "range": ends}
         text = " ".join(f'{key}="{" ".join(f"{x:.6g}" for x in value)}"' for key, value in numbers.items())
         return f'<joint name="{name}" type="{self.kind.value}" limited="true" {text}/>'
+
+    def as_json(self) -> dict[str, Json]:
+        """For the twin's audits."""
+        return {
+            "kind": self.kind.value,
+            "reason": self.reason,
+            "axis": None if self.axis is None else [round(float(x), 6) for x in self.axis],
+            "origin": None if self.origin is None else [round(float(x), 6) for x in self.origin],
+            "range": [round(float(x), 6) for x in self.range],
+            "axis_sd_deg": float(self.axis_sd_deg),
+            "origin_sd_mm": float(self.origin_sd_mm),
+            "off": float(self.off),
+            "frames": len(self.q),
+        }
 
 
 def articulation(

@@ -30,6 +30,8 @@ from twinproof.sim.scene import Scene, engine
 from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
+    from twinproof.reconstruct.articulation import Articulation
+    from twinproof.reconstruct.joint_block import FoundJoint
     from twinproof.sim.grid import Plane
 
 TABLE = "table"
@@ -44,88 +46,137 @@ class Physical:
     friction: float = 0.5
 
 
+@dataclass(frozen=True, eq=False)
+class Room:
+    """What objects stand in: the robot's own scene, what calibration found, cameras that ride, the table."""
+
+    scene: Scene
+    robot: Robot
+    found: FoundRobot
+    riding: Mapping[str, FoundCamera]
+    table: Plane
+    physical: Physical
+
+    @property
+    def cameras(self) -> dict[str, FoundCamera]:
+        """All of them, still and riding."""
+        return {**self.found.cameras, **self.riding}
+
+
+@dataclass(frozen=True, eq=False)
+class Thing:
+    """An object as it goes into the scene: what was found of it, the joint that holds it, and what moving it told."""
+
+    found: FoundObject
+    joint: Articulation | None = None
+    moved: FoundJoint | None = None
+
+    @property
+    def T_world_object(self) -> np.ndarray:
+        """Where it stands; a jointed one where its track began."""
+        return self.found.T_world_object if self.joint is None else self.joint.T_parent_body
+
+    def source(self, split: str) -> Source:
+        """Where its shape came from."""
+        return Declared(self.found.made_by) if self.found.made_by else Inferred(split)
+
+
 def assembled(
-    robot_scene: Scene,
-    robot: Robot,
-    found: FoundRobot,
-    riding: Mapping[str, FoundCamera],
-    objects: Sequence[FoundObject],
-    background: Splats | None,
-    table: Plane,
-    physical: Physical,
+    room: Room,
+    things: Sequence[Thing],
     calibration: Calibration,
     folder: Path,
     *,
     notes: Sequence[str] = (),
     ledger: LedgerHead | None = None,
 ) -> Twin:
-    """The Twin in an empty folder."""
+    """The Twin in an empty folder. The background of the first object that has one is the scene's."""
     source: Source = Inferred(calibration.split)
-    cameras = {**found.cameras, **riding}
-    copy_files(robot_scene, folder)
-    parts = {thing.name: _written(folder, thing, table, physical) for thing in objects}
-    _write_scene(folder, robot_scene, cameras, list(parts.values()), table, physical)
-    runs = _write_splats(folder, robot, found, list(parts.values()), background)
-    said = [note for thing in objects for note in (*thing.notes, *thing.declared, *parts[thing.name].notes)]
+    parts = write_scene(room, things, folder)
+    background = next((thing.found.background for thing in things if thing.found.background is not None), None)
+    runs = _write_splats(folder, room, list(parts.values()), background)
+    said = [note for thing in things for note in (*_said(thing), *parts[thing.found.name].notes)]
+    physics = {id: v for thing in things if thing.moved for id, v in thing.moved.start.items()}
+    offsets = {f"joint.{name}.offset": value for name, value in room.found.offsets.items()}
+    sources = {thing.found.name: thing.source(calibration.split) for thing in things}
     return Twin(
         root=folder,
-        bodies=_bodies(folder, parts, runs, source),
-        alignment=_alignment(found, list(parts.values()), source),
+        bodies=_bodies(folder, parts, runs, sources, source),
+        alignment=_alignment(room.found, list(parts.values()), source),
         engine=engine(),
         episodes=calibration.ids,
         parents={"split": calibration.split},
-        cameras={n: TwinCamera(c.width, c.height, c.intrinsics, c.mount, source) for n, c in cameras.items()},
-        start=Theta({f"joint.{name}.offset": value for name, value in found.offsets.items()}),
-        audits=_audits(found, objects, parts),
-        notes=(*notes, *found.weak, *said),
+        cameras={n: TwinCamera(c.width, c.height, c.intrinsics, c.mount, source) for n, c in room.cameras.items()},
+        start=Theta({**{id: v for id, v in physics.items() if not id.endswith(".offset")}, **offsets}),
+        audits=_audits(room.found, things, parts),
+        notes=(*notes, *room.found.weak, *said),
         ledger=ledger,
     )
 
 
-def _written(folder: Path, thing: FoundObject, table: Plane, physical: Physical) -> ObjectParts:
-    """An object's files and MJCF; its looks and shape are handed over in the scene's frame."""
-    T, making = thing.T_world_object, Making(density_kgm3=physical.density_kgm3)
-    parts = write_object(folder, thing.name, thing.mesh.moved(T), placed(thing.splats, T), T, making, table)
-    for geom in parts.element.iter("geom"):
-        if geom.get("group") == str(COLLISION_GROUP):
-            geom.set("friction", f"{physical.friction:g} {ROLLING}")
+def write_scene(room: Room, things: Sequence[Thing], folder: Path) -> dict[str, ObjectParts]:
+    """scene.xml with all files that it names, and what was written of each object."""
+    copy_files(room.scene, folder)
+    parts = {thing.found.name: _written(folder, thing, room) for thing in things}
+    _write_scene(folder, room, list(parts.values()))
     return parts
 
 
-def _write_scene(
-    folder: Path,
-    robot_scene: Scene,
-    cameras: Mapping[str, FoundCamera],
-    parts: Sequence[ObjectParts],
-    table: Plane,
-    physical: Physical,
-) -> None:
+def _said(thing: Thing) -> list[str]:
+    more = [] if thing.joint is None else [f"{thing.found.name} is held by a {thing.joint.kind}: {thing.joint.reason}"]
+    if thing.moved is not None:
+        more += [thing.moved.sentence, *thing.moved.weak]
+    return [*thing.found.notes, *thing.found.declared, *more]
+
+
+def _written(folder: Path, thing: Thing, room: Room) -> ObjectParts:
+    """An object's files and MJCF; its looks and shape are handed over in the scene's frame."""
+    T, found, joint = thing.T_world_object, thing.found, thing.joint
+    making = Making(density_kgm3=room.physical.density_kgm3, free=joint is None)
+    support = room.table if joint is None else None
+    parts = write_object(folder, found.name, found.mesh.moved(T), placed(found.splats, T), T, making, support)
+    for geom in parts.element.iter("geom"):  # priority: what it touches has its friction, whatever the other's is
+        geom.set("friction", f"{room.physical.friction:g} {ROLLING}")
+        if geom.get("group") == str(COLLISION_GROUP):
+            geom.set("priority", "1")
+    if joint is not None:
+        compiler = ET.fromstring(room.scene.xml).find("compiler")
+        degrees = compiler is None or compiler.get("angle", "degree") != "radian"
+        parts.element.insert(0, ET.fromstring(joint.mjcf(found.name, degrees)))
+    return parts
+
+
+def _write_scene(folder: Path, room: Room, parts: Sequence[ObjectParts]) -> None:
     """scene.xml: the robot's own, and the table, the objects and the cameras beside it."""
-    tree = ET.fromstring(robot_scene.xml)
+    tree = ET.fromstring(room.scene.xml)
     world, assets = _section(tree, "worldbody"), _section(tree, "asset")
-    _table(world, table, physical)
+    _table(world, room.table, room.physical)
     for each in parts:
         assets.extend(each.assets)
         world.append(each.element)
-    for name, camera in cameras.items():
+    for name, camera in room.cameras.items():
         _carrier(tree, world, camera).append(_camera(name, camera))
     ET.indent(tree)
     (folder / "scene.xml").write_text(ET.tostring(tree, encoding="unicode"), encoding="utf-8")
 
 
-def _audits(found: FoundRobot, objects: Sequence[FoundObject], parts: Mapping[str, ObjectParts]) -> dict[str, Json]:
-    return {
+def _audits(found: FoundRobot, things: Sequence[Thing], parts: Mapping[str, ObjectParts]) -> dict[str, Json]:
+    standing = {name: each.audits["standing"] for name, each in parts.items() if "standing" in each.audits}
+    audits: dict[str, Json] = {
         "visual_against_collision": {name: each.audits["collision_gap"] for name, each in parts.items()},
-        "standing": {name: each.audits["standing"] for name, each in parts.items()},
+        "standing": standing,
         "robot_links_agree": dict(found.links),
-        "silhouette_iou": {thing.name: dict(thing.silhouette_iou) for thing in objects},
-        "held_out_views": {thing.name: dict(thing.held_out) for thing in objects},
+        "silhouette_iou": {thing.found.name: dict(thing.found.silhouette_iou) for thing in things},
+        "held_out_views": {thing.found.name: dict(thing.found.held_out) for thing in things},
         "pictures_used": dict(found.frames),
         "calibration": {
             "offset_sd_rad": dict(found.offset_sd),
             "cameras": {n: plain(c) for n, c in found.cameras.items()},
         },
     }
+    joints = {thing.found.name: thing.joint.as_json() for thing in things if thing.joint is not None}
+    moved = {thing.found.name: thing.moved.as_json() for thing in things if thing.moved is not None}
+    return audits | ({"joints": joints} if joints else {}) | ({"joint_refinement": moved} if moved else {})
 
 
 def _section(tree: ET.Element, name: str) -> ET.Element:
@@ -164,7 +215,11 @@ def _camera(name: str, camera: FoundCamera) -> ET.Element:
 
 
 def _bodies(
-    folder: Path, parts: Mapping[str, ObjectParts], runs: Mapping[str, tuple[int, int]], source: Source
+    folder: Path,
+    parts: Mapping[str, ObjectParts],
+    runs: Mapping[str, tuple[int, int]],
+    sources: Mapping[str, Source],
+    source: Source,
 ) -> tuple[Body, ...]:
     """Every body of the compiled scene: the objects that were found, and the robot's own."""
     model: Any = Scene.read(folder / "scene.xml").nominal()
@@ -172,7 +227,7 @@ def _bodies(
     bodies = list[Body]()
     for name in names(model, "body")[1:]:
         if name in parts:
-            bodies.append(parts[name].body(source, runs[name][0]))
+            bodies.append(parts[name].body(sources[name], runs[name][0]))
         else:
             bodies.append(Body(name, Declared("the robot's model"), "robot", splats=runs.get(name), lacks=lacks))
     if "background" in runs:
@@ -182,12 +237,12 @@ def _bodies(
 
 
 def _write_splats(
-    folder: Path, robot: Robot, found: FoundRobot, parts: Sequence[ObjectParts], background: Splats | None
+    folder: Path, room: Room, parts: Sequence[ObjectParts], background: Splats | None
 ) -> dict[str, tuple[int, int]]:
     """splats.ply in the scene's frame, one run for each body, in the model's own posture."""
-    links = robot.fine
-    colours = np.array([found.colours[str(g)] for g in links.geom])
-    poses = robot.poses.at_rest()
+    links = room.robot.fine
+    colours = np.array([room.found.colours[str(g)] for g in links.geom])
+    poses = room.robot.poses.at_rest()
     pieces = [(background, "background")] if background is not None else []
     for group, name in enumerate(links.splats.groups):
         mine = links.splats.group == group

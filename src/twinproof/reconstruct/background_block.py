@@ -34,7 +34,7 @@ class FoundBackground:
 
 
 def found_background(
-    views: Views, thing: Splats, table: Plane, steps: int, progress: Progress = quiet
+    views: Views, thing: Splats, table: Plane, steps: int, progress: Progress = quiet, device: str = "cpu"
 ) -> FoundBackground | None:
     """`thing` are the object's surfels where it stands; the views' masks call it 1. None: too few views."""
     from twinproof.reconstruct.splat_fit import fit
@@ -49,7 +49,7 @@ def found_background(
     apart = Views(tuple(shown[k] for k in moving))
     kept = Views(tuple(v for k, v in enumerate(shown) if k not in moving), points, colours)
     recipe = Recipe(iterations=steps, flat=True, degree=0, growth=Growth(most=8000))
-    done = fit(kept, recipe, progress=progress)
+    done = fit(kept, recipe, device=device, progress=progress)
     all_of_it = replace(done, splats=joined([done.splats, thing]))
     whole = Views(tuple(views.views[k] for k in moving), groups=views.groups)
     psnr = [each.psnr_db for each in judge(all_of_it, kept, whole)]

@@ -1,8 +1,11 @@
 """A Twin from a Calibration part: the blocks in order, each kept in a work folder so that a stopped run goes on.
 
 calibrate   the robot's pictures         -> cameras, clocks, joint offsets
-hands       the table's pictures         -> cameras that ride on a link
+hands       the table's pictures         -> cameras that ride on a link; still cameras and offsets once more
+boards      tags and chessboards         -> the cameras that see them, where the user names some
 object      masks, hull, refined surface -> mesh and surfels; the background behind it -> surfels
+motion      the object followed          -> its pose over time, in an episode in which it moves
+joint       a rollout and all pictures   -> poses, friction, mass; or the joint of a drawer, a door, a lid
 assemble    robot + table + object       -> scene.xml, splats.ply, collision parts, audits -> Twin
 """
 
@@ -24,12 +27,13 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.store import Store
 from twinproof.nouns.strict import plain
 from twinproof.nouns.twin import Twin
-from twinproof.reconstruct.assemble import Physical, assembled
+from twinproof.reconstruct.assemble import Physical, Room, Thing, assembled
+from twinproof.reconstruct.board_block import Board, FoundBoards, found_boards
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
 from twinproof.reconstruct.clips import clips_of, hand_clip, offsets_of
 from twinproof.reconstruct.hand_block import FoundHands, found_hands
-from twinproof.reconstruct.object_block import FoundObject, found_object
-from twinproof.reconstruct.prompts import Prompts
+from twinproof.reconstruct.moving import Workbench, jointed, refined
+from twinproof.reconstruct.object_block import FoundObject, Shaping, found_object
 from twinproof.reconstruct.robot_frames import joint_angles
 from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
@@ -38,7 +42,6 @@ from twinproof.sim.splat.placed import placed
 if TYPE_CHECKING:
     from twinproof.nouns.episode import Episode
     from twinproof.nouns.rig import Rig
-    from twinproof.reconstruct.robot_fit import Robot
 
 RIDING_FRAMES = 60  # pictures of a riding camera that show the object
 OBJECT = "object"  # its name in the scene where neither a prompt nor a label names it
@@ -51,9 +54,11 @@ class Building:
     object: str = ""  # the label of the object; "": of the episode in which a riding camera goes farthest
     table: Plane = field(default_factory=Plane)
     physical: Physical = field(default_factory=Physical)
-    prompts: Prompts | None = None
+    shaping: Shaping = field(default_factory=lambda: Shaping(background=800))
     pictures: int = 40  # of the robot, by each still camera
-    background: int = 800  # steps of the background's fit; 0: none
+    boards: tuple[Board, ...] = ()
+    joint: bool = True  # refine together with physics, where the object is handled
+    joint_of: str = ""  # the object is held by a joint (a drawer, a door), and is called so
     scale: float = 1.0  # a hand-made correction of the object's size; declared
     place_m: tuple[float, float, float] = (0.0, 0.0, 0.0)  # … and of its place
 
@@ -73,7 +78,32 @@ def built(
     ledger: LedgerHead | None = None,
 ) -> Twin:
     """The Twin, its files in an empty `folder`. What is already in `work` is not made again."""
-    scene, rig, store = Scene.read(robot_model), calibration.recording.rig, Store(work)
+    store = Store(work)
+    room, key, notes = _room(calibration, robot_model, how, store, progress)
+    episode = _episode(calibration, how.object, room)
+    name = _name(how, episode)
+    asked = content_hash([key, episode.id, name, _told(how.shaping), "object"])
+    thing = store.once(asked, lambda: _object(episode, calibration, room, how, name, progress), FoundObject)
+    bench = Workbench(calibration, room, episode, store, asked, progress)
+    if how.joint_of:
+        whole, said = jointed(bench, thing, how.shaping)
+    elif how.joint:
+        whole, said = refined(bench, thing, how.shaping)
+    else:
+        whole, said = Thing(thing), ("no joint refinement with physics: it was switched off",)
+    corrected, by_hand = _by_hand(whole.found, how)
+    table = f"the table is the plane {_words(how.table)}: declared"
+    return assembled(
+        room, [replace(whole, found=corrected)], calibration, folder,
+        notes=(table, *notes, *said, *by_hand), ledger=ledger,
+    )  # fmt: skip
+
+
+def _room(
+    calibration: Calibration, robot_model: Path, how: Building, store: Store, progress: Progress
+) -> tuple[Room, str, tuple[str, ...]]:
+    """Robot and cameras, calibrated; the key of all that decided them; and what to say."""
+    scene, rig = Scene.read(robot_model), calibration.recording.rig
     if rig.model is not None and rig.model.hash and rig.model.hash != hash_file(robot_model):
         raise TwinError(
             f"{robot_model} is not the robot's model that rig.toml states: its hash is {hash_file(robot_model)[:16]}, "
@@ -81,52 +111,30 @@ def built(
         )
     robot = robot_of(scene, rig)
     key = content_hash([calibration.hash, hash_file(robot_model), __version__, how.pictures, "calibrate"])
-    cameras = store.once(key, lambda: found_robot(calibration, robot, how.pictures, progress)[0], FoundRobot)
-    riding = content_hash([key, plain(how.table), "hands"])
-    hands = store.once(riding, lambda: found_hands(calibration, robot, cameras, how.table, progress), FoundHands)
-    cameras = replace(cameras, cameras={**cameras.cameras, **hands.stills})
-    episode = _episode(calibration, how.object, robot, cameras, tuple(hands.cameras))
-    name = _name(how, episode)
-    asked = content_hash(
-        [riding, episode.id, name, plain(how.prompts) if how.prompts else None, how.background, "object"]
-    )
-
-    def make() -> FoundObject:
-        return _object(episode, calibration, cameras, hands, robot, how, name, progress)
-
-    thing = store.once(asked, make, FoundObject)
-    declared = _by_hand(thing, how)
-    return assembled(
-        scene, robot, cameras, hands.cameras, [declared[0]], thing.background, how.table, how.physical,
-        calibration, folder,
-        notes=(f"the table is the plane {_words(how.table)}: declared", *hands.notes, *declared[1]), ledger=ledger,
-    )  # fmt: skip
+    found = store.once(key, lambda: found_robot(calibration, robot, how.pictures, progress)[0], FoundRobot)
+    key = content_hash([key, plain(how.table), "hands"])
+    hands = store.once(key, lambda: found_hands(calibration, robot, found, how.table, progress), FoundHands)
+    room = Room(scene, robot, hands.applied(found), hands.cameras, how.table, how.physical)
+    if not how.boards:
+        return room, key, hands.notes
+    key = content_hash([key, plain(how.boards), "boards"])
+    seen = store.once(key, lambda: found_boards(calibration, room, how.boards, progress), FoundBoards)
+    return seen.applied(room), key, (*hands.notes, *seen.notes)
 
 
 def _object(
-    episode: Episode,
-    calibration: Calibration,
-    cameras: FoundRobot,
-    hands: FoundHands,
-    robot: Robot,
-    how: Building,
-    name: str,
-    progress: Progress,
+    episode: Episode, calibration: Calibration, room: Room, how: Building, name: str, progress: Progress
 ) -> FoundObject:
     fresh, rig = episode.fresh(), calibration.recording.rig
-    clips = clips_of(fresh, rig, cameras, robot, progress=progress)
-    for each, camera in hands.cameras.items():
+    clips = clips_of(fresh, rig, room.found, room.robot, progress=progress)
+    for each, camera in room.riding.items():
         if each in fresh.videos:
             every = max(1, len(fresh.videos[each]) // RIDING_FRAMES)
-            clips[each] = hand_clip(fresh, rig, each, camera, robot, cameras, every)
-    return found_object(
-        clips, name, how.prompts, how.table, (f"from episode {episode.id[:8]}",), how.background, progress
-    )
+            clips[each] = hand_clip(fresh, rig, each, camera, room.robot, room.found, every)
+    return found_object(clips, name, how.table, how.shaping, (f"from episode {episode.id[:8]}",), progress)
 
 
-def _episode(
-    calibration: Calibration, label: str, robot: Robot, cameras: FoundRobot, riding: tuple[str, ...]
-) -> Episode:
+def _episode(calibration: Calibration, label: str, room: Room) -> Episode:
     """The episode with this object, or any, in which a riding camera goes farthest; without one, the longest."""
     episodes = calibration.recording.episodes
     known = sorted({e.labels["object"] for e in episodes if "object" in e.labels})
@@ -136,12 +144,14 @@ def _episode(
             f"no calibration episode has the object {label!r}; there are {', '.join(known) or 'none'}. Name "
             "one of these with --object."
         )
-    rig = calibration.recording.rig
+    rig, links = calibration.recording.rig, room.robot.fine.splats.groups
 
     def way_m(episode: Episode) -> float:
-        links = [robot.fine.splats.groups.index(_link(rig, name)) for name in riding if name in episode.videos]
-        rows = joint_angles(episode.fresh(), rig).value[::5] - offsets_of(rig, cameras)
-        places = np.stack([robot.poses.at(row)[links, :3, 3] for row in rows]) if links else np.zeros((2, 1, 3))
+        own = [links.index(_link(rig, name)) for name in room.riding if name in episode.videos]
+        if not own:
+            return 0.0
+        rows = joint_angles(episode.fresh(), rig).value[::5] - offsets_of(rig, room.found)
+        places = np.stack([room.robot.poses.at(row)[own, :3, 3] for row in rows])
         return float(np.linalg.norm(np.diff(places, axis=0), axis=2).sum())
 
     return max(fitting, key=lambda e: (round(way_m(e), 3), e.span_s[1] - e.span_s[0], e.id))
@@ -154,10 +164,18 @@ def _link(rig: Rig, camera: str) -> str:
 
 
 def _name(how: Building, episode: Episode) -> str:
-    if how.prompts is not None and how.prompts.names:
-        return how.prompts.names[0]
+    if how.joint_of:
+        return how.joint_of
+    if how.shaping.prompts is not None and how.shaping.prompts.names:
+        return how.shaping.prompts.names[0]
     label: Mapping[str, str] = episode.labels
     return label.get("object", OBJECT)
+
+
+def _told(shaping: Shaping) -> list[str | int | None]:
+    """All of it that decides an object: models are named by what they were constructed with."""
+    prompts = None if shaping.prompts is None else content_hash(plain(shaping.prompts))
+    return [prompts, repr(shaping.segmenter), repr(shaping.generator), shaping.background]
 
 
 def _by_hand(thing: FoundObject, how: Building) -> tuple[FoundObject, tuple[str, ...]]:

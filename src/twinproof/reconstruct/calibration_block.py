@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from twinproof.sim.scene import Scene
 
 FORMAT = "twinproof/reconstruct-calibration/1"
+SEVEN = 7  # of a camera's unknowns: turn, shift, log focal length
 EDGE_PX, EDGES_M = 2.6, (0.004, 0.02)  # of the triangles that carry the links' surfels
 
 
@@ -46,10 +47,25 @@ class FoundCamera:
     agrees: float  # share of the drawn robot's pixels whose colour agrees
     covariance: tuple[tuple[float, ...], ...] = ()  # 7 × 7: turn (camera), shift (world), log focal length
 
+    def placed(self, T_world_camera: np.ndarray, grown: float, covariance: np.ndarray) -> FoundCamera:
+        """The same camera elsewhere, its focal length so many times as long, known so well."""
+        k, sd = self.intrinsics, np.sqrt(np.diag(covariance))
+        shift, turn = float(np.linalg.norm(sd[3:6])), float(np.linalg.norm(sd[:3]))
+        return replace(
+            self,
+            intrinsics=Intrinsics(grown * k.fx, grown * k.fy, k.cx, k.cy, k.distortion),
+            mount=Mount("world", triple(T_world_camera[:3, 3]), quat_of(T_world_camera), shift, turn),
+            focal_sd=float(sd[6]),
+            covariance=rows(covariance),
+        )
+
 
 @dataclass(frozen=True)
 class FoundRobot:
-    """All of the first block. Offsets are encoder minus truth, rad."""
+    """All of the first block. Offsets are encoder minus truth, rad.
+
+    `covariance` is over `names`: turn, shift and log focal length of each camera, then the joints' offsets.
+    """
 
     cameras: Mapping[str, FoundCamera]
     offsets: Mapping[str, float]
@@ -58,6 +74,8 @@ class FoundRobot:
     weak: tuple[str, ...]
     frames: Mapping[str, int]  # pictures of each camera that were fitted
     colours: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)  # of the model's geoms, by id
+    names: tuple[str, ...] = ()
+    covariance: tuple[tuple[float, ...], ...] = ()
 
     def save(self, folder: Path) -> None:
         """Writes calibration.json."""
@@ -120,7 +138,8 @@ def found_robot(
     frames = robot_frames(calibration, cameras, pictures, progress)
     seen = tuple(dict.fromkeys(f.camera for f in frames))
     start = start_of(rig, seen, {f.camera: f.size for f in frames}, {f.camera: f.shrink for f in frames})
-    done = calibrate(robot, rig.joint_names, start, frames, progress=progress)
+    stated = {name: mount for name in seen if (mount := rig.cameras[name].mount) is not None}
+    done = calibrate(robot, rig.joint_names, start, frames, mounts=stated, progress=progress)
     agreed = match(robot, done)
     check(agreed, seen)
     return _told(rig, robot, done, agreed.by_camera, agreed.by_link), done
@@ -134,20 +153,19 @@ def _told(
     for name, sight in done.guess.cameras.items():
         shrink = next(f.shrink for f in done.frames if f.camera == name)
         lens = shrunk_lens(sight.lens, 1 / shrink)
-        intrinsics = Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion)
-        off = {unknown: float(sd[f"{name}.{unknown}"]) for unknown in CAMERA}
-        shift, turn = (float(np.linalg.norm([off[f"{kind}_{axis}"] for axis in "xyz"])) for kind in ("shift", "turn"))
-        place = triple(sight.T_world_camera[:3, 3])
-        mount = Mount("world", place, quat_of(sight.T_world_camera), shift, turn)
+        at = [done.names.index(f"{name}.{unknown}") for unknown in CAMERA[:SEVEN]]
         cameras[name] = FoundCamera(
-            lens.width, lens.height, intrinsics, mount, sight.clock_s, off["clock"],
-            sight.readout_s, off["readout"], off["log_focal"], by_camera[name], _seven(done, name),
-        )  # fmt: skip
+            lens.width, lens.height, Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion), Mount(),
+            sight.clock_s, float(sd[f"{name}.clock"]), sight.readout_s, float(sd[f"{name}.readout"]), 0.0,
+            by_camera[name],
+        ).placed(sight.T_world_camera, 1.0, done.covariance[np.ix_(at, at)])  # fmt: skip
     joints = {rig.joint_names[j]: j for j in robot.sought}
     counts = dict[str, int]()
     for f in done.frames:
         counts[f.camera] = counts.get(f.camera, 0) + len(f.chosen)
     first = next(iter(done.looks.values()))
+    names = (*(f"{n}.{u}" for n in cameras for u in CAMERA[:SEVEN]), *(f"joint.{n}" for n in joints))
+    at = [done.names.index(name) for name in names]
     return FoundRobot(
         cameras,
         {name: float(done.guess.offsets[j]) for name, j in joints.items()},
@@ -156,12 +174,14 @@ def _told(
         done.weak,
         counts,
         {str(geom): triple(np.clip(table[0], 0, 1)) for geom, table in first.tables.items()},
+        names,
+        rows(done.covariance[np.ix_(at, at)]),
     )
 
 
-def _seven(done: Calibrated, camera: str) -> tuple[tuple[float, ...], ...]:
-    at = [done.names.index(f"{camera}.{unknown}") for unknown in CAMERA[:7]]
-    return tuple(tuple(float(v) for v in row) for row in done.covariance[np.ix_(at, at)])
+def rows(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """Plain numbers, row by row."""
+    return tuple(tuple(float(v) for v in row) for row in matrix)
 
 
 def triple(values: np.ndarray) -> tuple[float, float, float]:

@@ -19,6 +19,7 @@ from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, tri
 from twinproof.reconstruct.clips import clips_of, hand_of, offsets_of
 from twinproof.reconstruct.hand_camera import HandCamera, Prior, Start, hand_camera
 from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, hand_frames
+from twinproof.reconstruct.hand_fuse import fused, joint_priors
 from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_fit import Robot, shrunk_lens
 from twinproof.reconstruct.table_cameras import Still, StillPicture, TableCamera, on_table
@@ -28,18 +29,28 @@ from twinproof.sim.render_camera import Camera, Lens
 
 FORMAT = "twinproof/reconstruct-hand-cameras/1"
 FRAMES = 120  # pictures that are laid on the table
-TRADE_SD = 0.03  # of the focal length: outlines a tenth of a pixel off were seen to bend it by 1.5 to 4 %
 STILL_FRAMES = 12  # of each still camera, for its view of the table without the robot
 
 
 @dataclass(frozen=True)
 class FoundHands:
-    """The riding cameras by name, with their links as the mounts' parents; still cameras that the table told more
-    about; and what was left out, and why."""
+    """The riding cameras by name, with their links as the mounts' parents; still cameras and joint offsets that the
+    table told more about; and what was left out, and why."""
 
     cameras: Mapping[str, FoundCamera]
     stills: Mapping[str, FoundCamera] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    offsets: Mapping[str, float] = field(default_factory=dict)
+    offset_sd: Mapping[str, float] = field(default_factory=dict)
+
+    def applied(self, found: FoundRobot) -> FoundRobot:
+        """What outlines told, with what the table told more."""
+        return replace(
+            found,
+            cameras={**found.cameras, **self.stills},
+            offsets={**found.offsets, **self.offsets},
+            offset_sd={**found.offset_sd, **self.offset_sd},
+        )
 
     def save(self, folder: Path) -> None:
         """Writes hands.json."""
@@ -78,7 +89,8 @@ def found_hands(
         try:
             hand = hand_of(robot, camera.mount.parent)
             frames = hand_frames(calibration, name, offsets_of(rig, found), hand, FRAMES)
-            start = _start(calibration, name, frames)
+            priors = joint_priors(rig, found)
+            start = _start(calibration, name, frames, priors)
             done = hand_camera(frames, hand, start[0], table, progress=progress)
         except TwinError as problem:
             notes.append(f"camera {name} is left out: {problem}")
@@ -86,8 +98,11 @@ def found_hands(
         notes += done.notes
         cameras[name] = _told(camera.mount.parent, done, start[1])
         if not stills:
-            stills = _measured(calibration, robot, found, (done, frames, hand, table), notes, progress)
-    return FoundHands(cameras, stills, tuple(notes))
+            found = fused(rig, found, done, priors)
+            stills = dict(found.cameras)
+            stills |= _measured(calibration, robot, found, (done, frames, hand, table), notes, progress)
+    told = (found.offsets, found.offset_sd) if stills else ({}, {})
+    return FoundHands(cameras, stills, tuple(notes), *told)
 
 
 def _measured(
@@ -109,7 +124,7 @@ def _measured(
         assert hidden is not None
         lens = Lens(*clip.size, k.fx, k.fy, k.cx, k.cy, k.distortion)
         pictures = [StillPicture(best.scene, rgb, mask) for rgb, mask in zip(clip.rgb, hidden, strict=True)]
-        before = np.array(found.cameras[name].covariance) + _trade(clip.T_world_camera[0])
+        before = np.array(found.cameras[name].covariance)
         stills[name] = Still(Camera(lens, clip.T_world_camera[0]), before, pictures)
     try:
         told = on_table(Scan(done, [best], hand, table), stills, progress=progress)
@@ -120,27 +135,14 @@ def _measured(
     return {name: _moved(found.cameras[name], each) for name, each in told.items()}
 
 
-def _trade(T_world_camera: np.ndarray) -> np.ndarray:
-    """What an outline cannot tell and pretends to: a longer lens against a camera farther from the robot."""
-    along = np.zeros(7)
-    along[3:6] = -T_world_camera[:3, 2] * np.linalg.norm(T_world_camera[:3, 3])
-    along[6] = 1.0
-    return np.asarray(TRADE_SD**2 * np.outer(along, along))
-
-
 def _moved(camera: FoundCamera, told: TableCamera) -> FoundCamera:
-    T, lens, sd = told.camera.T_world_camera, told.camera.lens, np.sqrt(np.diag(told.covariance))
-    shift, turn = float(np.linalg.norm(sd[3:6])), float(np.linalg.norm(sd[:3]))
-    return replace(
-        camera,
-        intrinsics=Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion),
-        mount=Mount("world", triple(T[:3, 3]), quat_of(T), shift, turn),
-        focal_sd=float(sd[6]),
-        covariance=tuple(tuple(float(v) for v in row) for row in told.covariance),
-    )
+    grown = told.camera.lens.fx / camera.intrinsics.fx
+    return camera.placed(told.camera.T_world_camera, grown, told.covariance)
 
 
-def _start(calibration: Calibration, name: str, frames: list[HandFrames]) -> tuple[Start, int]:
+def _start(
+    calibration: Calibration, name: str, frames: list[HandFrames], joint_rad: tuple[float, ...]
+) -> tuple[Start, int]:
     camera = calibration.recording.rig.cameras[name]
     lens, mount = camera.intrinsics, camera.mount
     assert lens is not None
@@ -154,6 +156,7 @@ def _start(calibration: Calibration, name: str, frames: list[HandFrames]) -> tup
         max(usual.turn_rad, mount.rotation_sd_rad),
         max(usual.shift_m, mount.position_sd_m),
         clock_s=max(usual.clock_s, camera.clock_offset_sd_s),
+        joint_rad=joint_rad,
     )
     return Start(mount, shrunk_lens(whole, shrink), prior=prior), shrink
 

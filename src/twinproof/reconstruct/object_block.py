@@ -28,9 +28,12 @@ from twinproof.sim.splat.render import render
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+    from twinproof.reconstruct.generate import Generator
+    from twinproof.reconstruct.masks_track import Track
+    from twinproof.reconstruct.segmenters import Segmenter
     from twinproof.reconstruct.surface_refine import Sight
 
-FORMAT = "twinproof/reconstruct-object/1"
+FORMAT = "twinproof/reconstruct-object/2"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
 EVERY_S = 0.15  # between two views of a camera that moves
 
@@ -48,6 +51,8 @@ class FoundObject:
     declared: tuple[str, ...]
     background: Splats | None = None  # what is behind it, in the world
     held_out: Mapping[str, float] = field(default_factory=dict)  # figures on views that nothing was fitted to
+    made_by: str = ""  # a model's shape: who made it and what was checked; "": the pictures' own
+    went_m: float = 0.0  # how far its middle went in the episode it was found in
 
     def save(self, folder: Path) -> None:
         """Writes mesh.ply, splats.ply and object.json."""
@@ -63,6 +68,8 @@ class FoundObject:
             "notes": list(self.notes),
             "declared": list(self.declared),
             "held_out": dict(self.held_out),
+            "made_by": self.made_by,
+            "went_m": self.went_m,
         }
         write_json(folder / "object.json", head)
 
@@ -80,37 +87,72 @@ class FoundObject:
             tuple(head["declared"]),
             read_ply(folder / "background.ply") if (folder / "background.ply").is_file() else None,
             head["held_out"],
+            head["made_by"],
+            head["went_m"],
         )
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """How an object is found: what points at it, who cuts it out, who makes its shape, and steps of the background."""
+
+    prompts: Prompts | None = None
+    segmenter: Segmenter | None = None
+    generator: Generator | None = None
+    background: int = 0
+    device: str = "cpu"  # where the background is fitted
 
 
 def found_object(
     clips: Mapping[str, Clip],
     name: str,
-    prompts: Prompts | None,
     table: Plane,
+    how: Shaping,
     more: Sequence[str] = (),
-    steps: int = 0,
     progress: Progress = quiet,
 ) -> FoundObject:
-    """Masks, hull, and a surface refined with its looks; with `steps` the background too. Without prompts the first
-    thing that is found is it."""
-    masks = segment(clips, prompts, table, progress=progress)
+    """Masks, hull, and a surface refined with its looks; then the background. Without prompts the first thing that is
+    found is it. With a generator its shape is used instead of the hull, if the pictures allow it."""
+    masks = segment(clips, how.prompts, table, how.segmenter, progress=progress)
     if not masks.names:
         raise TwinError(
             "no object was found: nothing but the robot moves, and nothing stands on the table that differs from it. "
             "Point at it: --click camera,frame,x,y=name."
         )
     which = name if name in masks.names else masks.names[0]
-    views = _at_rest(masks, which, clips)
-    found = shaped(views, which, name or which, table, (*masks.notes, *more), progress)
-    only = Views(
-        tuple(replace(v, mask=_own(v, views.groups.index(which))) for v in views.views), groups=("other", which)
-    )
-    behind = found_background(only, placed(found.splats, found.T_world_object), table, steps, progress)
+    views = at_rest(masks, which, clips)
+    told = (*masks.notes, *more)
+    if how.generator is not None:
+        from twinproof.reconstruct.generate_block import generated
+
+        found = generated(views, which, name or which, table, how.generator, told)
+    else:
+        found = shaped(views, which, name or which, table, told, progress)
+    found = replace(found, went_m=_went(masks.tracks[which]))
+    stands = placed(found.splats, found.T_world_object)
+    behind = found_background(only_of(views, which), stands, table, how.background, progress, how.device)
     if behind is None:
         return found
-    told = {"psnr_db": behind.psnr_db, "object_psnr_db": behind.object_psnr_db, "views": behind.apart}
-    return replace(found, background=behind.splats, held_out={k: float(v) for k, v in told.items() if np.isfinite(v)})
+    figures = {"psnr_db": behind.psnr_db, "object_psnr_db": behind.object_psnr_db, "views": behind.apart}
+    figures = {k: float(v) for k, v in figures.items() if np.isfinite(v)}
+    return replace(found, background=behind.splats, held_out=figures)
+
+
+def _went(track: Track) -> float:
+    """How far the middle was from where it began, at most; single votes that fly off do not count."""
+    from scipy.ndimage import median_filter
+
+    seen = track.centre[np.asarray(track.seen, bool)]
+    if len(seen) < 5:
+        return 0.0
+    calm = median_filter(seen, (5, 1), mode="nearest")
+    return float(np.linalg.norm(calm - calm[0], axis=1).max())
+
+
+def only_of(views: Views, which: str) -> Views:
+    """The same views with one object, all else but the background not counting."""
+    number = views.groups.index(which)
+    return Views(tuple(replace(v, mask=_own(v, number)) for v in views.views), groups=("other", which))
 
 
 def _own(view: PosedView, group: int) -> np.ndarray:
@@ -118,7 +160,7 @@ def _own(view: PosedView, group: int) -> np.ndarray:
     return np.where(view.mask == group, 1, np.where(view.mask == 0, 0, -1))
 
 
-def _at_rest(masks: Masks, name: str, clips: Mapping[str, Clip]) -> Views:
+def at_rest(masks: Masks, name: str, clips: Mapping[str, Clip]) -> Views:
     """Views of the longest rest and of others in the same place: a vote that flickers does not cut a rest in two."""
     spans = masks.still_spans()
     if not spans:

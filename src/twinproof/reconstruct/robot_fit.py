@@ -1,7 +1,8 @@
 """Cameras and joint offsets by descending through the rasteriser on the robot's links: the step and its numbers.
 
-unknown of each camera: turn (3), shift (3), log focal length, clock, readout; of the robot: an offset for each joint
-residual of a frame: links drawn over the plate − picture, blurred; slopes by small changes of each unknown
+unknown of each camera: turn (3), shift (3), log focal length, clock, readout, and by how much outlines are drawn too
+                        large or too small (swell); of the robot: an offset for each joint
+residual of a frame: links drawn over the plate − picture, blurred; slopes from how the drawn pixels move (robot_slopes)
 """
 
 from __future__ import annotations
@@ -12,35 +13,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinproof.reconstruct.robot_frames import RobotFrames, averaged
-from twinproof.reconstruct.robot_look import Look, Samples, learn, seen
+from twinproof.reconstruct.robot_compare import Colours, Cut, Outlines
+from twinproof.reconstruct.robot_frames import RobotFrames
+from twinproof.reconstruct.robot_look import Look
+from twinproof.reconstruct.robot_slopes import Shown
 from twinproof.sim.link_splats import LinkPoses, LinkSplats, moved
 from twinproof.sim.render_camera import Camera, Lens
-from twinproof.sim.splat.render import Device, SplatImage, render_many
+from twinproof.sim.splat.render import SplatImage, render_many
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
-CAMERA = ("turn_x", "turn_y", "turn_z", "shift_x", "shift_y", "shift_z", "log_focal", "clock", "readout")
-STEP = (2e-3, 2e-3, 2e-3, 2e-3, 2e-3, 2e-3, 4e-3, 6e-3)  # of a finite difference; the readout's slope needs none
-JOINT_STEP = 3e-3
+CAMERA = ("turn_x", "turn_y", "turn_z", "shift_x", "shift_y", "shift_z", "log_focal", "clock", "readout", "swell")
+JOINT_STEP, CLOCK_STEP_S = 1e-3, 4e-3  # of links' motions, to either side
+CLOCK_SIDES = (CLOCK_STEP_S, -CLOCK_STEP_S)
 COVERED = 1.07  # inside a link so much more light is stopped than its discs draw
-OTHER = 0.08  # pixels that differ by more from the plate are not the scene behind
-SHADOW = (0.45, 1.1)  # a shadow leaves so much of the light
-NEAR, FAR = 0.04, 0.09  # colours closer to the plate than this are the plate's, those farther are not
-CLOCK, READOUT = CAMERA.index("clock"), CAMERA.index("readout")
+CLOCK, READOUT, SWELL = (CAMERA.index(name) for name in ("clock", "readout", "swell"))
 
 
 @dataclass(frozen=True, eq=False)
 class Sighting:
-    """One camera as it is believed to be now. readout_s: the last row is taken so much later than the first."""
+    """One camera as it is believed to be now. readout_s: the last row is taken so much later than the first.
+
+    swell_px is what its pictures show the robot larger than it is drawn: blur, light, the discs themselves. Left out, a
+    tenth of a pixel of it would pass for a longer lens.
+    """
 
     T_world_camera: Float[np.ndarray, "4 4"]
     lens: Lens
     clock_s: float = 0.0  # robot time = stamp + what the rig says + this
     readout_s: float = 0.0
+    swell_px: float = 0.0
 
-    def changed(self, by: Float[np.ndarray, "9"]) -> Sighting:
+    def changed(self, by: Float[np.ndarray, "10"]) -> Sighting:
         """After a small change of its unknowns."""
         from scipy.spatial.transform import Rotation
 
@@ -49,7 +54,8 @@ class Sighting:
         T[:3, 3] += by[3:6]
         grown = float(np.exp(by[6]))
         lens = replace(self.lens, fx=self.lens.fx * grown, fy=self.lens.fy * grown)
-        return Sighting(T, lens, self.clock_s + float(by[CLOCK]), self.readout_s + float(by[READOUT]))
+        times = self.clock_s + float(by[CLOCK]), self.readout_s + float(by[READOUT])
+        return Sighting(T, lens, *times, self.swell_px + float(by[SWELL]))
 
     def camera(self, block: int = 1) -> Camera:
         """To draw with, in pictures averaged over blocks of pixels."""
@@ -93,7 +99,7 @@ class Level:
     frames: int = 99  # of each camera in each episode, at most
     free: tuple[str, ...] = CAMERA
     joints: bool = True
-    outline: bool = False  # compare where the robot is, not what it looks like
+    compare: Colours | Outlines = Colours()
     grow_px: int = 0  # by which the drawn robot is grown when the plates are made without it
 
 
@@ -122,8 +128,9 @@ class Part:
     camera: str
     hessian: np.ndarray
     pull: np.ndarray
-    by_link: np.ndarray  # (links, unknowns): the pull of each link's pixels
     cost: float
+    episode: str = ""
+    by_link: np.ndarray | None = None  # (links, unknowns, unknowns + 1): curvature and pull of each link's pixels
 
 
 def drawn_at(robot: Robot, guess: Guess, frames: RobotFrames, time_s: float, look: Look, level: Level) -> SplatImage:
@@ -131,7 +138,7 @@ def drawn_at(robot: Robot, guess: Guess, frames: RobotFrames, time_s: float, loo
     sight = guess.cameras[frames.camera]
     poses = robot.poses.at(angles_at(frames, sight, time_s) - guess.offsets)
     links, camera = robot.links(level.block), sight.camera(level.block)
-    splats = links.towards(look.colours(links, poses), poses, camera)
+    splats = links.towards(look.colours(links, poses), poses, camera, sight.swell_px / level.block)
     what = ("colour", "alpha", "depth", "group")
     return whole(render_many(splats, [camera], moved=[moved(links, poses)], what=what)[0])
 
@@ -148,98 +155,45 @@ def angles_at(frames: RobotFrames, sight: Sighting, time_s: float) -> np.ndarray
     return row
 
 
-def looks(robot: Robot, guess: Guess, all_frames: Sequence[RobotFrames], level: Level) -> dict[str, Look]:
-    """The links' colours for each camera, learnt where the links are drawn to be now."""
-    out, links = dict[str, Look](), robot.links(level.block)
-    model = Look.of_model(robot.fine)
-    for name in guess.cameras:
-        samples = list[Samples]()
-        for frames in (f for f in all_frames if f.camera == name):
-            for k in frames.chosen[: level.frames]:
-                picture = drawn_at(robot, guess, frames, float(frames.time_s[k]), model, level)
-                poses = robot.poses.at(angles_at(frames, guess.cameras[name], float(frames.time_s[k])) - guess.offsets)
-                assert picture.depth is not None
-                rgb, plate = averaged(frames.rgb[k], level.block), averaged(frames.plate, level.block)
-                other = (np.abs(rgb - plate).max(axis=2) > OTHER) | (averaged(frames.trust, level.block) < 0.9)
-                camera = guess.cameras[name].camera(level.block)
-                samples.append(seen(links, poses, camera, rgb, picture.depth, other))
-        out[name] = learn(model, samples)
-    return out
-
-
 def frame_part(
     robot: Robot, guess: Guess, frames: RobotFrames, k: int, look: Look, level: Level, by_link: bool = False
 ) -> Part:
-    """Residual, slopes and weights of one frame, folded into normal equations; if asked, pulls link by link."""
-    sight, time_s = guess.cameras[frames.camera], float(frames.time_s[k])
-    variants, placed = _variants(robot, guess, frames, time_s, level)
-    here = placed[0]
-    links = robot.links(level.block)
-    splats = links.towards(look.colours(links, here), here, sight.camera(level.block))
-    images = render_many(
-        splats, [v.camera(level.block) for v in variants], Device(threads=1), moved=[moved(links, p) for p in placed]
-    )
-    images = [whole(image) for image in images]
-    known = averaged(frames.trust, level.block)
-    if level.outline:
-        over = np.stack([image.alpha[..., None] for image in images])
-        rgb, trust = averaged(foreground(frames.rgb[k], frames.plate), level.block)[..., None], known * (known > 0.9)
-    else:
-        plate, rgb = averaged(frames.plate, level.block), averaged(frames.rgb[k], level.block)
-        over = np.stack([image.colour + (1 - image.alpha[..., None]) * plate for image in images])
-        trust = np.maximum(known, images[0].alpha)
-    off = blurred(over[0] - rgb, level.blur_px)
-    steps = np.array([s * _coarse(level) for s in (*STEP, *([JOINT_STEP] * len(robot.sought)))])
-    slopes = blurred((over[1:] - over[0]) / steps[:, None, None, None], level.blur_px)
-    rows = (np.arange(off.shape[0], dtype=np.float32) / max(1, off.shape[0] - 1) - 0.5)[:, None, None]
+    """Residual, slopes and weights of one frame, folded into normal equations; if asked, link by link too."""
+    sight, time_s, width = guess.cameras[frames.camera], float(frames.time_s[k]), len(CAMERA) + len(robot.sought)
+    picture = drawn_at(robot, guess, frames, time_s, look, level)
+    shown = Shown.of(picture, sight.camera(level.block))
+    links = len(robot.fine.splats.groups)
+    if shown is None:
+        none = np.zeros((links, width, width + 1)) if by_link else None
+        return Part(frames.camera, np.zeros((width, width)), np.zeros(width), 0.0, frames.episode, none)
+    motion = _motions(robot, guess, frames, time_s, shown, picture.alpha)
+    seen = level.compare.over(picture, motion, frames, k, Cut(level.block, shown.rows, shown.cols))
+    off = blurred(seen.drawn - seen.wanted, level.blur_px)
+    slopes = blurred(seen.slopes, level.blur_px)
+    place = np.arange(picture.alpha.shape[0], dtype=np.float32) / max(1, picture.alpha.shape[0] - 1) - 0.5
+    rows = place[shown.rows, None, None]
     off = off + sight.readout_s * rows * slopes[CLOCK]  # the first order of a shutter that rolls
-    columns = np.concatenate([slopes[:READOUT], (rows * slopes[CLOCK])[None], slopes[READOUT:]])
-    owner = _owners(drawn_at(robot, guess, frames, time_s, look, level)) if by_link else None
-    return _folded(frames, off, columns, trust, level, owner, len(links.splats.groups))
+    slopes[READOUT] = rows * slopes[CLOCK]
+    return _folded(frames, off, slopes, seen.trust, level, shown.link if by_link else None, links)
 
 
-def _owners(picture: SplatImage) -> np.ndarray:
-    """For every pixel the link that is drawn there or nearest."""
-    from scipy.ndimage import distance_transform_edt
-
-    assert picture.group is not None
-    bare = (picture.group < 0) | (picture.alpha < 0.3)
-    if bare.all():
-        return np.zeros(bare.shape, int)
-    near = distance_transform_edt(bare, return_distances=False, return_indices=True)
-    return np.asarray(picture.group[tuple(near)])
-
-
-def foreground(rgb: np.ndarray, plate: np.ndarray) -> Float[np.ndarray, "H W"]:
-    """How sure it is, 0 … 1, that a pixel shows something else than the plate, or the plate in shadow."""
-    shade = np.clip((rgb * plate).sum(axis=2) / np.maximum((plate * plate).sum(axis=2), 1e-4), *SHADOW)
-    far = np.linalg.norm(rgb - shade[..., None] * plate, axis=2)
-    share = np.clip((far - NEAR) / (FAR - NEAR), 0, 1)
-    return np.asarray(share * share * (3 - 2 * share), np.float32)
-
-
-def _coarse(level: Level) -> float:
-    return float(np.clip(level.block * max(level.blur_px, 0.5) / 2, 0.7, 4))
-
-
-def _variants(
-    robot: Robot, guess: Guess, frames: RobotFrames, time_s: float, level: Level
-) -> tuple[list[Sighting], list[np.ndarray]]:
-    """As it is, then with every unknown changed a little: cameras and the places of the links."""
-    sight, size = guess.cameras[frames.camera], _coarse(level)
-    still = robot.poses.at(angles_at(frames, sight, time_s) - guess.offsets)
-    variants, placed = [sight], [still]
-    for j, step in enumerate(STEP):
-        other = sight.changed(step * size * np.eye(len(CAMERA))[j])
-        variants.append(other)
-        placed.append(robot.poses.at(angles_at(frames, other, time_s) - guess.offsets) if j == CLOCK else still)
+def _motions(
+    robot: Robot, guess: Guess, frames: RobotFrames, time_s: float, shown: Shown, alpha: np.ndarray
+) -> Float[np.ndarray, "P H W 2"]:
+    """How every unknown moves the pixels; the readout's place is left empty."""
+    sight = guess.cameras[frames.camera]
     angles = angles_at(frames, sight, time_s) - guess.offsets
-    for joint in robot.sought:
-        less = np.array(angles)
-        less[joint] -= JOINT_STEP * size
-        variants.append(sight)
-        placed.append(robot.poses.at(less))
-    return variants, placed
+    here = robot.poses.at(angles)
+    out = np.zeros((len(CAMERA) + len(robot.sought), *shown.link.shape, 2), np.float32)
+    out[:CLOCK] = shown.by_camera()
+    late, early = (robot.poses.at(angles_at(frames, sight, time_s + s) - guess.offsets) for s in CLOCK_SIDES)
+    out[CLOCK] = shown.by_links(here, early, late, 2 * CLOCK_STEP_S)
+    out[SWELL] = shown.by_swell(alpha)
+    for column, joint in enumerate(robot.sought):
+        by = JOINT_STEP * np.eye(len(angles))[joint]
+        less, more = robot.poses.at(angles - by), robot.poses.at(angles + by)  # a larger offset is a smaller angle
+        out[len(CAMERA) + column] = shown.by_links(here, more, less, 2 * JOINT_STEP)
+    return out
 
 
 def _folded(
@@ -264,12 +218,16 @@ def _folded(
     factor = 1 / (scale**2 * shared)
     hessian = factor * (flat * weights) @ flat.T
     pull = -factor * (flat * weights) @ r.reshape(-1)
-    shares = np.zeros((links, width))
-    if owner is not None and len(r):
-        each = -factor * (J * (w[:, None] * r)).sum(axis=2)
-        np.add.at(shares, owner[moving], each.T)
     cost = factor * float((scale**2 * (1 - 1 / (1 + (size / scale) ** 2))).sum())
-    return Part(frames.camera, hessian, pull, shares, cost)
+    shares = None
+    if owner is not None:
+        shares = np.zeros((links, width, width + 1))
+        for link in np.unique(owner[moving]):
+            mine = J[:, owner[moving] == link]
+            weighed = (mine * w[owner[moving] == link][:, None]).reshape(width, -1)
+            both = np.concatenate([mine.reshape(width, -1), -r[owner[moving] == link].reshape(1, -1)])
+            shares[link] = factor * weighed @ both.T
+    return Part(frames.camera, hessian, pull, cost, frames.episode, shares)
 
 
 def blurred(pictures: Float[np.ndarray, "*N H W 3"], sigma: float) -> np.ndarray:

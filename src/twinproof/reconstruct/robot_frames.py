@@ -119,7 +119,7 @@ def _read(episode: Episode, name: str, camera: Camera, angles: Angles, share: in
     trust = np.ones(plate.shape[:2], np.float32)
     shrink = video.width // even.shape[2]
     frames = RobotFrames(name, episode.id, angles, times[picked], even, plate, trust, (), shrink)
-    return replace(frames, chosen=_far_apart(angles.at(times[picked]), share))
+    return replace(frames, chosen=far_apart(angles.at(times[picked]), share))
 
 
 def shrunk(picture: np.ndarray, longest: int = LONGEST_PX) -> np.ndarray:
@@ -139,7 +139,7 @@ def averaged(picture: np.ndarray, block: int) -> np.ndarray:
     return small
 
 
-def _far_apart(points: np.ndarray, count: int) -> tuple[int, ...]:
+def far_apart(points: np.ndarray, count: int) -> tuple[int, ...]:
     """Indices of points that are far from one another, each next the farthest from those before."""
     spread = points / np.maximum(points.std(axis=0), 0.02)
     chosen = [0]
@@ -148,6 +148,13 @@ def _far_apart(points: np.ndarray, count: int) -> tuple[int, ...]:
         chosen.append(int(far.argmax()))
         far = np.minimum(far, np.linalg.norm(spread - spread[chosen[-1]], axis=1))
     return tuple(sorted(chosen))
+
+
+def spread(chosen: tuple[int, ...], most: int) -> list[int]:
+    """At most so many of the chosen ones, evenly over all of them."""
+    if len(chosen) <= most:
+        return list(chosen)
+    return [chosen[i] for i in np.linspace(0, len(chosen) - 1, most).round().astype(int)]
 
 
 def _even(rgb: np.ndarray, robot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -39,7 +39,7 @@ def match(robot: Robot, found: Calibrated) -> Match:
         sight, look = found.guess.cameras[frames.camera], found.looks[frames.camera]
         for k in frames.chosen:
             poses = robot.poses.at(fit.angles_at(frames, sight, float(frames.time_s[k])) - found.guess.offsets)
-            splats = robot.fine.towards(look.colours(robot.fine, poses), poses, sight.camera())
+            splats = robot.fine.towards(look.colours(robot.fine, poses), poses, sight.camera(), sight.swell_px)
             drawn = render(splats, sight.camera(), moved=moved(robot.fine, poses), what=("colour", "alpha", "group"))
             picture = fit.whole(drawn)
             assert picture.group is not None

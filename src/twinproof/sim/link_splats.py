@@ -51,12 +51,18 @@ class LinkSplats:
         sh = ((colours - 0.5) / SH0)[:, None].astype(np.float32)
         return Splats(s.means, s.quats_wxyz, s.log_scales, s.logit_opacities, sh, s.group, s.groups, s.flat)
 
-    def towards(self, colours: Float[np.ndarray, "N 3"], poses: Float[np.ndarray, "G 4 4"], camera: Camera) -> Splats:
+    def towards(
+        self,
+        colours: Float[np.ndarray, "N 3"],
+        poses: Float[np.ndarray, "G 4 4"],
+        camera: Camera,
+        swell_px: float = 0.0,
+    ) -> Splats:
         """The surfels that look at the camera, as opaque as their number asks for, a little inside the surface.
 
         However small a disc is, it is drawn as a dot of about a pixel. The borders of those behind would peep out, and
         many in one pixel would draw the robot a pixel too large: so they share the light, and are drawn `INSET_PX`
-        inside, where the middle of their soft border falls on the true outline.
+        inside, where the middle of their soft border falls on the true outline; `swell_px` moves that outline outwards.
         """
         s = self.splats
         turns = poses[s.group, :3, :3]
@@ -68,7 +74,7 @@ class LinkSplats:
         keep = piece_px > 1e-6
         spread_px = np.maximum(0.096 * SPREAD**2 * piece_px[keep], DOT_PX2)  # an even triangle's is 0.096 of its area
         opacity = np.clip(1 - np.exp(-1.15 * OPTICAL_DEPTH * piece_px[keep] / (2 * np.pi * spread_px)), 1e-4, 0.98)
-        inset = (INSET_PX * distance / camera.lens.fx)[keep, None]
+        inset = ((INSET_PX - swell_px) * distance / camera.lens.fx)[keep, None]
         return Splats(
             s.means[keep] - inset * self.normals[keep], s.quats_wxyz[keep], s.log_scales[keep],
             np.log(opacity / (1 - opacity)), ((colours[keep] - 0.5) / SH0)[:, None], s.group[keep], s.groups, s.flat,

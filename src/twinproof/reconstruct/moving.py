@@ -1,0 +1,130 @@
+"""What an object's own motion tells: physics where it is handled, a joint where it is held by one."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinproof.nouns.errors import TwinError
+from twinproof.nouns.hashing import content_hash
+from twinproof.nouns.parts import Calibration
+from twinproof.nouns.progress import Progress
+from twinproof.nouns.store import Store
+from twinproof.reconstruct.articulation import Articulation, Kind, articulation
+from twinproof.reconstruct.assemble import Room, Thing, write_scene
+from twinproof.reconstruct.clips import clips_of, offsets_of
+from twinproof.reconstruct.joint_block import FoundJoint, found_joint
+from twinproof.reconstruct.motion_block import MOVED_M, FoundMotion, found_motion
+from twinproof.reconstruct.robot_frames import Angles, joint_angles
+from twinproof.sim.grid import Plane
+from twinproof.sim.scene import Scene
+
+if TYPE_CHECKING:
+    from twinproof.nouns.clip import Clip
+    from twinproof.nouns.episode import Episode
+    from twinproof.reconstruct.object_block import FoundObject, Shaping
+
+MOST = 3  # episodes that are looked through for one in which the object moves
+LEAST_SD_M, LEAST_SD_RAD = 0.001, 0.01  # of a tracked pose, whatever the tracker states: cameras are off by more
+
+
+@dataclass(frozen=True, eq=False)
+class Workbench:
+    """Where an object's motion is looked for: the recording, what was calibrated, and the episode of its shape."""
+
+    calibration: Calibration
+    room: Room
+    shaped_in: Episode
+    store: Store
+    key: str  # of the object
+    progress: Progress
+
+    def episodes(self, thing: FoundObject) -> list[Episode]:
+        """Other episodes with the same object first; then its own, if it moved there."""
+        label = self.shaped_in.labels.get("object")
+        same = [e for e in self.calibration.recording.episodes if label and e.labels.get("object") == label]
+        others = [e for e in same if e.id != self.shaped_in.id]
+        return [*others, *([self.shaped_in] if thing.went_m > MOVED_M else [])][:MOST]
+
+    def clips(self, episode: Episode) -> tuple[Clip, ...]:
+        """What the still cameras saw."""
+        rig = self.calibration.recording.rig
+        return tuple(clips_of(episode.fresh(), rig, self.room.found, self.room.robot).values())
+
+    def motion(self, thing: FoundObject, shaping: Shaping, table: Plane | None) -> tuple[FoundMotion, Episode] | None:
+        """The first episode in which it moves; None where there is none."""
+        for episode in self.episodes(thing):
+            prompts = shaping.prompts if episode.id == self.shaped_in.id else None
+
+            def make(episode: Episode = episode, prompts: object = prompts) -> FoundMotion:
+                clips = {clip.camera: clip for clip in self.clips(episode)}
+                asked = shaping.prompts if prompts is not None else None
+                return found_motion(clips, thing, episode.id, table, asked, shaping.segmenter, self.progress)
+
+            key = content_hash([self.key, episode.id, table is None, "motion"])
+            found = self.store.once(key, make, FoundMotion)
+            if found.moves:
+                return found, episode
+        return None
+
+
+def refined(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:
+    """The object with what joint refinement told, where a calibration episode shows it handled; and what to say."""
+    found = bench.motion(thing, shaping, bench.room.table)
+    if found is None:
+        said = f"no joint refinement with physics: {thing.name} is handled in no calibration episode"
+        return Thing(thing), (said,)
+    motion, episode = found
+    key = content_hash([bench.key, episode.id, repr(bench.room.physical), "joint"])
+
+    def make() -> FoundJoint:
+        rig, room = bench.calibration.recording.rig, bench.room
+        raw = joint_angles(episode.fresh(), rig)
+        angles = Angles(raw.time_s, raw.value - offsets_of(rig, room.found))
+        with tempfile.TemporaryDirectory() as scratch:
+            write_scene(room, [Thing(thing)], Path(scratch))
+            scene = Scene.read(Path(scratch) / "scene.xml")
+            clips = bench.clips(episode)
+            return found_joint(scene, motion, clips, angles, room.found, rig.joint_names, bench.progress)
+
+    return Thing(thing, moved=bench.store.once(key, make, FoundJoint)), (*motion.notes, *_hint(motion))
+
+
+def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:
+    """The object held by the joint that its motion shows."""
+    found = bench.motion(thing, shaping, None)
+    if found is None:
+        raise TwinError(
+            f"--joint-of {thing.name}: it moves in none of the calibration episodes that show it, so no joint can be "
+            "told. Record it being opened, or leave --joint-of out."
+        )
+    motion, _ = found
+    joint = joint_of(motion)
+    if joint.kind not in (Kind.SLIDE, Kind.HINGE):
+        raise TwinError(f"--joint-of {thing.name}: {joint.reason} Leave --joint-of out to have it stand free.")
+    return Thing(replace(thing, T_world_object=joint.T_parent_body), joint), motion.notes
+
+
+def joint_of(motion: FoundMotion) -> Articulation:
+    """The joint that explains a track, with the errors that the tracker states, and no less than cameras leave."""
+    good = ~motion.track.lost
+    turn = np.maximum(motion.track.sd_rad[good] / np.sqrt(3), LEAST_SD_RAD)
+    shift = np.maximum(motion.track.sd_m[good] / np.sqrt(3), LEAST_SD_M)
+    return articulation(motion.track.T_world_object[good], turn, shift)
+
+
+def _hint(motion: FoundMotion) -> tuple[str, ...]:
+    """A thing that moves on one axis may be held by a joint: a person knows, a track does not."""
+    if int((~motion.track.lost).sum()) < 8:
+        return ()
+    found = joint_of(motion)
+    if found.kind not in (Kind.SLIDE, Kind.HINGE):
+        return ()
+    return (
+        f"{motion.name} moved like a {found.kind} in episode {motion.episode[:8]}: if something holds it, say "
+        f"--joint-of {motion.name}",
+    )

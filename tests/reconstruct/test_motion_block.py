@@ -1,0 +1,113 @@
+"""An object is followed through an episode, refined together with physics, and held by a joint where it has one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.reconstruct.mask_scenes import orbit, push, pushed
+from tests.reconstruct.test_couple import TIMES, recorded, separate
+from tests.sim.pushing import SCENE, angle_at
+from tests.sim.tracking import box_mesh, cameras, standing, thing
+from twinproof.nouns.errors import TwinError
+from twinproof.nouns.rig import Intrinsics, Mount
+from twinproof.reconstruct.articulation import Kind
+from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
+from twinproof.reconstruct.joint_block import FoundJoint, found_joint
+from twinproof.reconstruct.motion_block import FoundMotion, found_motion
+from twinproof.reconstruct.moving import joint_of
+from twinproof.reconstruct.object_block import FoundObject
+from twinproof.reconstruct.robot_frames import Angles
+from twinproof.sim.grid import Plane
+from twinproof.sim.scene import Scene
+from twinproof.sim.track_pose import Track, nudged
+
+
+@cache
+def motion() -> FoundMotion:
+    """A red box that is pushed by 12 cm, seen by three cameras; nobody points at it."""
+    clips, _ = push()
+    mesh, T = box_mesh(np.array([0.03, 0.02, 0.025])), np.eye(4)
+    T[:3, 3] = (0.06, -0.03, 0.025)
+    return found_motion(clips, FoundObject("box", mesh, thing(), T, {}, (), ()), "e" * 32, Plane())
+
+
+def test_a_pushed_box_is_found_and_followed(tmp_path) -> None:
+    found, path = motion(), np.array(pushed(9))
+    good = ~found.track.lost
+    assert good.mean() > 0.7
+    off = np.linalg.norm(found.track.T_world_object[good, :2, 3] - path[good], axis=1)
+    assert np.median(off) < 0.006
+    assert found.moves
+    found.save(tmp_path)
+    again = FoundMotion.load(tmp_path)
+    assert np.array_equal(again.track.T_world_object, found.track.T_world_object)
+    assert all(np.array_equal(again.masks[name], mask) for name, mask in found.masks.items())
+    assert len(again.splats) == len(found.splats)
+
+
+def calibrated() -> FoundRobot:
+    lens = cameras()[0].lens
+    clips, _ = recorded(0)
+    camera = FoundCamera(
+        lens.width, lens.height, Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy), Mount("world"), 0, 0, 0, 0, 0, 1
+    )
+    stated = replace(camera, mount=Mount("world", position_sd_m=0.0035, rotation_sd_rad=0.0035))
+    return FoundRobot({c.camera: stated for c in clips}, {"push": 0.01}, {"push": 3e-4}, {}, (), {})
+
+
+def test_what_moving_it_told_begins_identification_and_can_be_stored(tmp_path) -> None:
+    clips, known = recorded(0)
+    bare = {n: np.round(255 * p).astype(np.uint8) for n, p in known.items()}
+    seen = FoundMotion("box", "e" * 32, separate(0), {}, bare, thing())
+    time_s = np.arange(0, 1.2001, 0.01)
+    found = found_joint(Scene(SCENE), seen, clips, Angles(time_s, angle_at(time_s)[:, None]), calibrated(), ("push",))
+    assert found.cost < found.first_cost
+    assert {"body.box.friction_slide", "body.box.mass"} <= set(found.start)
+    assert "a start for identify, declared, and no prior" in found.sentence
+    found.save(tmp_path)
+    again = FoundJoint.load(tmp_path)
+    assert again.start == found.start
+    assert again.as_json()["cost"] == [found.first_cost, found.cost]
+    after = again.applied(calibrated())
+    assert after.offsets["push"] == pytest.approx(0.01 + found.start["joint.push.offset"])
+    assert set(after.cameras) == {clip.camera for clip in clips}
+
+
+def still_track(moves_m: float, lost: bool = False) -> Track:
+    way = np.stack([nudged(standing(), np.r_[moves_m * k / 29, 0, 0, 0, 0, 0]) for k in range(30)])
+    spread = np.tile(np.diag([1e-6] * 3 + [1e-4] * 3), (30, 1, 1))
+    one = np.ones(30)
+    return Track(np.arange(30) / 10, way, spread, one, 0 * one, np.full(30, lost))
+
+
+def test_a_thing_that_hardly_moves_is_not_refined() -> None:
+    still = FoundMotion("box", "e" * 32, still_track(0.001), {}, {}, thing())
+    assert not still.moves
+    assert not FoundMotion("box", "e" * 32, still_track(0.1, lost=True), {}, {}, thing()).moves
+    with pytest.raises(TwinError, match="hardly moves in episode eeeeeeee"):
+        found_joint(Scene(SCENE), still, (), Angles(TIMES, TIMES[:, None]), calibrated(), ("push",))
+
+
+def test_a_slide_is_told_from_its_track() -> None:
+    found = joint_of(FoundMotion("box", "e" * 32, still_track(0.1), {}, {}, thing()))
+    assert found.kind is Kind.SLIDE
+    assert np.abs(found.axis) == pytest.approx([1, 0, 0], abs=0.02)
+    assert found.as_json()["kind"] == "slide"
+
+
+def test_without_a_still_camera_nothing_is_followed() -> None:
+    moving, _ = orbit(3)
+    box = FoundObject("box", box_mesh(), thing(), standing(), {}, (), ())
+    with pytest.raises(TwinError, match="no camera of episode eeeeeeee stands still"):
+        found_motion({"hand": moving}, box, "e" * 32, Plane())
+
+
+def test_a_track_that_is_lost_is_not_refined() -> None:
+    from twinproof.reconstruct.joint_block import _span
+
+    with pytest.raises(TwinError, match="lost in nearly all pictures"):
+        _span(still_track(0.1, lost=True), Angles(TIMES, TIMES[:, None]))
