@@ -38,7 +38,7 @@ class Evidence:
     trials: Path
     """The Trials folder that evaluate wrote."""
     policy: tuple[str, ...]
-    """NAME=FOLDER of each policy, as the trials name them."""
+    """NAME=FOLDER of each policy, as the trials name them; NAME=expert for a scripted one, which has no folder."""
     out: Path
     """The new Evidence folder."""
     coverage: Path | None = None
@@ -120,14 +120,14 @@ def verify(config: Verify) -> int:
     return 0
 
 
-def policies_of(texts: Sequence[str]) -> dict[str, Path]:
-    """NAME=FOLDER texts as a mapping."""
-    found: dict[str, Path] = {}
+def policies_of(texts: Sequence[str]) -> dict[str, Path | None]:
+    """NAME=FOLDER texts as a mapping; a scripted expert, NAME=expert, has no folder."""
+    found: dict[str, Path | None] = {}
     for text in texts:
         name, sign, folder = text.partition("=")
         if not (sign and name and folder) or name in found:
             raise ConfigError(
                 f"--policy {text!r} cannot be read, or stands twice. Write NAME=FOLDER, as in 'ppo=policy'."
             )
-        found[name] = Path(folder)
+        found[name] = None if folder == "expert" else Path(folder)
     return found

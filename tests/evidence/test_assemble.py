@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -189,6 +190,13 @@ def test_pictures_and_curves_that_cannot_be_shown_are_named(folders, tmp_path, m
 
 def test_the_policy_that_is_judged_was_run(gathered):
     with pytest.raises(EvidenceError, match="no trial is of the policy 'late'"):
-        assemble(replace(gathered, policies={"late": gathered.policies["ppo"]}))
+        assemble(replace(gathered, judged="late"))
+    assert policies_of(["ppo=a/b", "script=expert"]) == {"ppo": Path("a/b"), "script": None}
     with pytest.raises(ConfigError, match="Write NAME=FOLDER"):
         policies_of(["ppo"])
+
+
+def test_a_scripted_expert_without_a_folder_may_be_judged(folders, gathered):
+    made = assemble(gather(replace(folders, policies={"scripted": None, "ppo": folders.policies["ppo"]})))
+    assert made.figures["judged"] == "scripted"
+    assert made.inputs["policy/scripted"].hash == gathered.policies["scripted"].hash

@@ -38,18 +38,15 @@ def assemble(found: Gathered, scene_html: str | None = None) -> Evidence:
 
     The first policy is judged. `scene_html` is a page of its own, a scene to walk around in, that the report shows.
     """
-    judged = next(iter(found.policies), None)
-    if judged is None or judged not in {trial.policy for trial in found.trials.trials}:
+    judged = found.judged
+    if judged not in {trial.policy for trial in found.trials.trials}:
         raise EvidenceError(f"no trial is of the policy {judged!r}, which is to be judged. Name one that was run.")
     figures = figures_of(found.panel, found.trials.trials, judged)
     before = measured_before(found.twin, found.posterior, found.randomization, found.coverage)
     openings = [line for line in found.lines if line.kind == "opened"]
     opened = any(line.fields.get("by") == found.panel.hash for line in openings)
     bare = Evidence(
-        inputs={
-            name: Input(noun.hash, found.sizes.get(name, 0), name.rpartition("/")[2])
-            for name, noun in found.nouns.items()
-        },
+        inputs=_inputs(found),
         fits=fits_of(found.split, found.lines),
         estimates=(*_estimates(found), *_scale(found)),
         ranges=found.randomization.ranges,
@@ -68,6 +65,13 @@ def assemble(found: Gathered, scene_html: str | None = None) -> Evidence:
         machine=machine(),
     )
     return with_report(bare, found, scene_html)
+
+
+def _inputs(found: Gathered) -> dict[str, Input]:
+    """Every noun by hash and size; a policy without a folder by the hash that the trials state."""
+    hashes = {name: hash for name, hash in found.trials.parents.items() if name.startswith("policy/")}
+    hashes |= {name: noun.hash for name, noun in found.nouns.items()}
+    return {name: Input(hash, found.sizes.get(name, 0), name.rpartition("/")[2]) for name, hash in hashes.items()}
 
 
 def with_report(bare: Evidence, found: Gathered, scene_html: str | None = None) -> Evidence:

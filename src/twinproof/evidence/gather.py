@@ -28,7 +28,10 @@ LARGEST_PICTURES = 8_000_000  # bytes of all pictures: base64 adds a third, and 
 
 @dataclass(frozen=True)
 class Folders:
-    """Where everything lies. The first policy is the one that is judged; the others are compared with it."""
+    """Where everything lies. The first policy is the one that is judged; the others are compared with it.
+
+    A scripted expert has no folder: its path is None, and the trials say which one it was.
+    """
 
     recording: Path
     split: Path
@@ -37,14 +40,14 @@ class Folders:
     randomization: Path
     panel: Path
     trials: Path
-    policies: Mapping[str, Path]
+    policies: Mapping[str, Path | None]
     coverage: Path | None = None  # the result of the range-miss test; by default coverage.json of the randomization
     pictures: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """Everything that was read. `policies` may lack scripted ones, which have no folder."""
+    """Everything that was read. `judged` is a policy's name; `policies` lacks those that have no folder."""
 
     recording: Recording
     split: Split
@@ -54,6 +57,7 @@ class Gathered:
     randomization: Randomization
     panel: Panel
     trials: Trials
+    judged: str
     policies: Mapping[str, Policy]
     sizes: Mapping[str, int]  # bytes of each input's folder
     coverage: Mapping[str, Json] | None = None
@@ -73,10 +77,11 @@ def gather(folders: Folders) -> Gathered:
     """Reads every folder; EvidenceError where they do not belong together."""
     split = Split.load(folders.split)
     randomization = Randomization.load(folders.randomization)
+    loaded = {name: path for name, path in folders.policies.items() if path is not None}
     places = {
         name: getattr(folders, name)
         for name in ("recording", "split", "twin", "posterior", "randomization", "panel", "trials")
-    } | {f"policy/{name}": path for name, path in folders.policies.items()}
+    } | {f"policy/{name}": path for name, path in loaded.items()}
     found = Gathered(
         recording=Recording.load(folders.recording),
         split=split,
@@ -86,10 +91,11 @@ def gather(folders: Folders) -> Gathered:
         randomization=randomization,
         panel=Panel.load(folders.panel),
         trials=Trials.load(folders.trials),
-        policies={name: Policy.load(path) for name, path in folders.policies.items()},
+        judged=next(iter(folders.policies), ""),
+        policies={name: Policy.load(path) for name, path in loaded.items()},
         sizes={name: _bytes(path) for name, path in places.items()},
         coverage=_coverage(folders, randomization, split),
-        curves={name: rows for name, path in folders.policies.items() if (rows := _curve(path))},
+        curves={name: rows for name, path in loaded.items() if (rows := _curve(path))},
         pictures={} if folders.pictures is None else _pictures(folders.pictures),
     )
     check_parents(found)
@@ -172,9 +178,10 @@ def _strangers(found: Gathered) -> Iterator[str]:
     hashes = {name: noun.hash for name, noun in found.nouns.items()}
     if found.split.recording != found.recording.hash:
         yield f"the split was made of another recording ({found.split.recording[:16]}, not {hashes['recording'][:16]})"
-    judged = next(iter(found.policies), None)
     for name, noun in found.nouns.items():
-        compared = name.startswith("policy/") and name != f"policy/{judged}"  # may come from other ranges, or none
+        compared = (
+            name.startswith("policy/") and name != f"policy/{found.judged}"
+        )  # may come from other ranges, or none
         for parent, hash in getattr(noun, "parents", {}).items():
             if parent in hashes and hash != hashes[parent] and not (compared and parent == "randomization"):
                 yield f"the {name} was made with another {parent} ({hash[:16]}, not {hashes[parent][:16]})"
