@@ -103,10 +103,15 @@ def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thi
             "told. Record it being opened, or leave --joint-of out."
         )
     motion, _ = found
+    return held_by(thing, motion), motion.notes
+
+
+def held_by(thing: FoundObject, motion: FoundMotion) -> Thing:
+    """The object with the joint that explains its motion; refused where none does."""
     joint = joint_of(motion)
     if joint.kind not in (Kind.SLIDE, Kind.HINGE):
         raise TwinError(f"--joint-of {thing.name}: {joint.reason} Leave --joint-of out to have it stand free.")
-    return Thing(replace(thing, T_world_object=joint.T_parent_body), joint), motion.notes
+    return Thing(replace(thing, T_world_object=joint.T_parent_body), joint)
 
 
 def joint_of(motion: FoundMotion) -> Articulation:

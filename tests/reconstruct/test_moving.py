@@ -1,0 +1,66 @@
+"""Which episode shows an object moving, and what its motion is taken for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.reconstruct.test_motion_block import motion, still_track
+from tests.sim.tracking import box_mesh, standing, thing
+from twinproof.nouns.errors import TwinError
+from twinproof.nouns.progress import quiet
+from twinproof.nouns.store import Store
+from twinproof.reconstruct.articulation import Kind
+from twinproof.reconstruct.motion_block import FoundMotion
+from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined
+from twinproof.reconstruct.object_block import FoundObject, Shaping
+from twinproof.sim.grid import Plane
+
+
+def box(went_m: float) -> FoundObject:
+    return FoundObject("box", box_mesh(), thing(), standing(), {}, (), (), went_m=went_m)
+
+
+def bench(folder, labels: tuple[str, ...] = ("a", "b", "a")) -> Workbench:
+    episodes: Any = [SimpleNamespace(id=f"{k}" * 32, labels={"object": label}) for k, label in enumerate(labels)]
+    part: Any = SimpleNamespace(recording=SimpleNamespace(episodes=episodes, rig=None))
+    room: Any = SimpleNamespace(table=Plane(), physical=None)
+    return Workbench(part, room, episodes[0], Store(folder), "a" * 64, quiet)
+
+
+def test_other_episodes_of_the_object_come_first_and_its_own_if_it_moved(tmp_path) -> None:
+    here = bench(tmp_path)
+    assert [e.id[0] for e in here.episodes(box(0.0))] == ["2"]
+    assert [e.id[0] for e in here.episodes(box(0.1))] == ["2", "0"]
+
+
+def test_an_object_that_nobody_handles_stands_free_and_has_no_joint(tmp_path) -> None:
+    alone = bench(tmp_path, ("a",))
+    whole, said = refined(alone, box(0.0), Shaping())
+    assert whole.moved is None
+    assert "handled in no calibration episode" in said[0]
+    with pytest.raises(TwinError, match="--joint-of box: it moves in none of the calibration episodes"):
+        jointed(alone, box(0.0), Shaping())
+
+
+def test_motion_along_one_line_is_a_hint_and_no_more() -> None:
+    slid = FoundMotion("box", "e" * 32, still_track(0.1), {}, {}, thing())
+    assert "--joint-of box" in _hint(slid)[0]
+    assert joint_of(slid).kind is Kind.SLIDE
+    few = replace(slid, track=replace(slid.track, lost=np.arange(30) > 4))
+    assert _hint(few) == ()
+    assert motion().name == "box"
+
+
+def test_a_joint_that_the_track_does_not_show_is_refused() -> None:
+    still = FoundMotion("box", "e" * 32, still_track(0.0), {}, {}, thing())
+    with pytest.raises(TwinError, match="--joint-of box: the body did not move beyond its noise"):
+        held_by(box(0.1), still)
+    whole = held_by(box(0.1), replace(still, track=still_track(0.12)))
+    assert whole.joint is not None
+    assert whole.joint.range[1] == pytest.approx(0.12, abs=0.005)
+    assert np.allclose(whole.T_world_object, whole.joint.T_parent_body)
