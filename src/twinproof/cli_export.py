@@ -47,7 +47,9 @@ def export(config: Export) -> int:
     for name, files in done.files.items():
         size = sum((config.out / file).stat().st_size for file in files) / 1e6
         first = next((file for file in files if file.endswith(("scene.xml", ".urdf"))), files[0])
-        line = f"{config.out / first}: {size:.1f} MB in all; {len(done.lost[name])} things left out"
+        line = f"{config.out / first}: {size:.1f} MB in all; {len(done.written[name].lost)} things left out"
         screen.print(escape(line), highlight=False, soft_wrap=True)
+        for line in done.written[name].checked:
+            screen.print(escape(f"  {line}"), highlight=False, soft_wrap=True)
     screen.print(escape(f"what each format leaves out: {config.out / 'LOST.md'}"), highlight=False, soft_wrap=True)
     return 0

@@ -33,6 +33,7 @@ def test_a_folder_appears_whole_with_hashes_losses_and_parent(twin, tmp_path, ca
     assert all(entry["lost"] and entry["files"] for entry in said["formats"].values())
     lost = (out / "LOST.md").read_text()
     assert all(what in lost for entry in said["formats"].values() for what in entry["lost"])
+    assert said["formats"]["ply"]["checked"][0].startswith("read again by twinproof: 0 surfaces")
     assert said["frame"]["metres_per_unit"] == 1
     shown = capsys.readouterr().out
     assert "twin.glb" in shown
@@ -119,3 +120,26 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path):
     (twin.root / "meshes" / "wedge.obj").write_text((twin.root / "meshes" / "wedge.obj").read_text() + "v 9 9 9\n")
     with pytest.raises(TwinError, match="does not load as the scene of .* Its files changed meanwhile"):
         write_mjcf(subject, tmp_path / "out")
+
+
+def test_a_file_that_gives_back_less_than_was_put_in_is_not_kept(twin, tmp_path, monkeypatch):
+    from twinproof.export import write
+    from twinproof.export.read_back import ReadBack
+
+    monkeypatch.setattr(write, "read_back", lambda path: ReadBack())
+    with pytest.raises(TwinError, match="splats.ply gives back 0 surfaces and 0 splats, and 0 and"):
+        export(twin, ["ply"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_who_looked_at_an_mjcf_is_said(twin, tmp_path):
+    checked = export(twin, ["mjcf"], tmp_path / "out").written["mjcf"].checked
+    assert checked[0] == "mujoco 3.17.0 compiles and steps it"
+    assert checked[1].startswith("mujoco_warp")
+
+
+def test_numbers_that_are_not_finite_do_not_enter_a_urdf():
+    from twinproof.export.urdf import _text
+
+    with pytest.raises(TwinError, match=r"urdf: the numbers \[nan\] of the twin's scene are not finite"):
+        _text([float("nan")])

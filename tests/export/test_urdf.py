@@ -37,7 +37,7 @@ def twin(folder):
 
 @pytest.fixture(scope="module")
 def lost(twin, folder) -> tuple[str, ...]:
-    return write_urdf(subject_of(twin), folder)
+    return write_urdf(subject_of(twin), folder).lost
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_what_it_cannot_say_is_listed(lost):
 
 def test_several_joints_of_a_body_become_a_chain(folder):
     twin = write_probe(folder / "knot", splats=False, scene=KNOT)
-    lost = write_urdf(subject_of(twin), folder / "knotted")
+    lost = write_urdf(subject_of(twin), folder / "knotted").lost
     robot = yourdfpy.URDF.load(str(folder / "knotted" / "urdf" / "twin.urdf"))
     robot.update_cfg({"a": 0.4, "b": -0.1, "c": 0.3, "d_x": 0.2, "d_y": 0.0, "d_z": 0.0})
     wanted = poses(Scene.of(twin), a=0.4, b=-0.1, c=0.3)["one"]
@@ -118,13 +118,13 @@ def test_several_joints_of_a_body_become_a_chain(folder):
     assert np.allclose(T[:3, 3] - T[:3, :3] @ (0.1, 0, 0), wanted[:3, 3], atol=1e-6)
     assert [step.name for step in chain(anatomy(Scene.of(twin)))] == ["world", "one__a", "one__b", "one", "two"]
     told = " | ".join(lost)
-    assert "that several joints move one: empty links stand between them" in told
+    assert "that several joints move one: empty links of 1 g stand between them" in told
     assert "that d is a ball joint: three hinges stand for it" in told
 
 
 def test_a_tie_that_is_no_straight_line_is_listed(folder):
     bent = SCENE.replace('polycoef="0 0.5 0 0 0"', 'polycoef="0 0.5 2 0 0"')
-    lost = write_urdf(subject_of(write_probe(folder / "bent", splats=False, scene=bent)), folder / "bent_out")
+    lost = write_urdf(subject_of(write_probe(folder / "bent", splats=False, scene=bent)), folder / "bent_out").lost
     assert "how follower is tied: URDF knows straight lines between two joints only" in lost
     assert "<mimic" not in (folder / "bent_out" / "urdf" / "twin.urdf").read_text()
 

@@ -29,7 +29,7 @@ def subject(folder):
 
 @pytest.fixture(scope="module")
 def lost(subject, folder) -> tuple[str, ...]:
-    return write_usdz(subject, folder)
+    return write_usdz(subject, folder).lost
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_what_it_cannot_say_is_listed(lost):
 
 def test_a_knot_of_joints_is_sound_too(folder):
     (folder / "knotted").mkdir()
-    lost = write_usdz(subject_of(write_probe(folder / "knot", splats=False, scene=KNOT)), folder / "knotted")
+    lost = write_usdz(subject_of(write_probe(folder / "knot", splats=False, scene=KNOT)), folder / "knotted").lost
     stage = Usd.Stage.Open(str(folder / "knotted" / "twin.usdz"))
     assert {prim.GetName() for prim in stage.Traverse() if prim.IsA(UsdPhysics.Joint)} == {"a", "b", "c", "d"}
     told = " | ".join(lost)
@@ -166,3 +166,10 @@ def test_a_stage_that_usd_objects_to_is_not_kept(folder, monkeypatch):
     with pytest.raises(TwinError, match=r"is not sound: a planted fault \(1 in all\)"):
         write_usdz(subject_of(write_probe(folder / "other", splats=False)), folder / "faulty")
     assert list((folder / "faulty").iterdir()) == []
+
+
+def test_a_layer_that_cannot_be_packed_is_told(tmp_path):
+    from twinproof.export.usdz import _packed
+
+    with pytest.raises(TwinError, match="USD could not pack .* into a USDZ"):
+        _packed(tmp_path / "twin.usdc")

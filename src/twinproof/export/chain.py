@@ -20,6 +20,9 @@ from twinproof.sim.tessellate import solid_triangles
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+EMPTY_KG = 1e-3  # mass of an empty link between two joints: none at all would stop the solvers
+EMPTY_KGM2 = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Step:

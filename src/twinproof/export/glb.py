@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from twinproof.export.subject import Subject
+from twinproof.export.subject import Subject, Written
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.files import write_whole
 from twinproof.nouns.mesh_glb import BINARY_CHUNK, JSON_CHUNK, MAGIC, WIDTHS, glb_chunk, to_linear
@@ -26,7 +26,7 @@ ARRAYS, INDICES = 34962, 34963  # targets of buffer views
 MOST_BYTES = 0xFFFFFFF0
 
 
-def write_glb(subject: Subject, folder: Path) -> tuple[str, ...]:
+def write_glb(subject: Subject, folder: Path) -> Written:
     """Writes twin.glb; what it leaves out."""
     if not subject.surfaces:
         raise TwinError(
@@ -38,12 +38,13 @@ def write_glb(subject: Subject, folder: Path) -> tuple[str, ...]:
     for k, link in enumerate(subject.anatomy.links[1:], 1):
         writer.child(next(i for i, other in enumerate(subject.anatomy.links) if other.name == link.parent), k)
     write_whole(folder / "twin.glb", writer.data(subject.twin.hash))
-    return (
+    lost = (
         "physics: masses, joints, colliders, friction (names of links are kept)",
         "splats (see the PLY, SPZ or USDZ)",
         "lights, cameras, shine and reflections",
         *subject.notes,
     )
+    return Written(lost)
 
 
 class _Writer:

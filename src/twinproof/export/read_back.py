@@ -95,6 +95,11 @@ def _asked(path: Path, scratch: Path, allowed: Allowed) -> dict[str, Any]:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TwinError(f"{path} was not read within {allowed.wall_s:g} s. Make it smaller.") from None
+    return answer_of(done, path, allowed)
+
+
+def answer_of(done: subprocess.CompletedProcess[str], path: Path, allowed: Allowed) -> dict[str, Any]:
+    """What a reader said before it ended, or an error that says how it ended."""
     if done.returncode == -signal.SIGXCPU:
         raise TwinError(f"{path} was not read within {allowed.cpu_s} s of CPU time. Make it smaller.")
     if done.returncode < 0:

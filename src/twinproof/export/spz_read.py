@@ -1,4 +1,4 @@
-"""SPZ versions 2 and 3 in: a gzip whose size is known from its header, and unpacked no further than that."""
+"""SPZ version 3 in: a gzip whose size is known from its header, and unpacked no further than that."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_spz(path: Path) -> Splats:
     size = count * sum(widths)
     body = _more(path, unpack, unpack.unconsumed_tail, size)
     # Once more, for one byte too many: a file that unpacks to more than its header says hides something.
-    if len(body) != size or unpack.decompress(unpack.unconsumed_tail, 1):
+    if len(body) != size or _more(path, unpack, unpack.unconsumed_tail, 1):
         raise SplatError(f"{path}: it does not unpack to the {size} bytes of {count} splats. It was cut, or it lies.")
     starts = np.cumsum([0, *(width * count for width in widths)])
     planes = [

@@ -27,6 +27,14 @@ NOBODY = "unowned"  # splats that no body has
 NEAREST = 8  # splats that give a vertex its colour
 
 
+@dataclass(frozen=True)
+class Written:
+    """What a format could not hold, and who has looked at what was written."""
+
+    lost: tuple[str, ...]
+    checked: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A twin, read once for all formats. Surfaces are in their links' frames, splats in the scene's, at rest."""

@@ -13,16 +13,17 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from twinproof.export.chain import Step, between, chain, touched
-from twinproof.export.subject import Subject
+from twinproof.export.chain import EMPTY_KG, EMPTY_KGM2, Step, between, chain, touched
+from twinproof.export.subject import Subject, Written
 from twinproof.nouns.baked import Baked
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.files import write_whole
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import write_mesh
 from twinproof.nouns.mesh_glb import to_display, to_linear
-from twinproof.sim.anatomy import Joint, Link, Shape
+from twinproof.sim.anatomy import Joint, Shape
 from twinproof.sim.painted import ENDLESS_M, Surface
+from twinproof.sim.scene import Scene, engine
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -34,7 +35,7 @@ FARTHEST_M = 1e3  # of a slide without limits
 KINDS = {"hinge": "revolute", "slide": "prismatic", "free": "floating"}
 
 
-def write_urdf(subject: Subject, folder: Path) -> tuple[str, ...]:
+def write_urdf(subject: Subject, folder: Path) -> Written:
     """Writes urdf/twin.urdf and urdf/meshes; what it leaves out."""
     root = folder / "urdf"
     (root / "meshes").mkdir(parents=True)
@@ -44,7 +45,8 @@ def write_urdf(subject: Subject, folder: Path) -> tuple[str, ...]:
     ET.indent(writer.robot)
     text = ET.tostring(writer.robot, encoding="utf-8", xml_declaration=True)
     write_whole(root / "twin.urdf", text + b"\n")
-    return tuple(writer.lost())
+    again = Scene.read(root / "twin.urdf")  # by MuJoCo's own reader, in a limited process
+    return Written(tuple(writer.lost()), (f"{engine()} reads {len(again.nominal().body_mass)} bodies from it",))
 
 
 def loose_last(steps: Sequence[Step]) -> list[Step]:
@@ -71,8 +73,11 @@ class _Writer:
         anchor = np.array(step.joint.anchor_m) if step.joint and step.joint.kind != "free" else np.zeros(3)
         self.shift[step.name] = anchor
         link = ET.SubElement(self.robot, "link", name=step.name)
+        if step.link is None:
+            _inertial(link, EMPTY_KG, np.zeros(3), EMPTY_KGM2 * np.eye(3))
+        elif step.link.mass_kg > 0:  # not the world, nor fixed links that are only looked at
+            _inertial(link, step.link.mass_kg, np.array(step.link.com_m) - anchor, step.link.inertia_kgm2)
         if step.link is not None:
-            self._inertial(link, step.link, anchor)
             for surface in self.subject.surfaces:
                 if surface.link == step.link.name:
                     self._visual(link, surface, anchor)
@@ -81,16 +86,6 @@ class _Writer:
                     self._collision(link, shape, anchor)
         if step.parent is not None:
             self._joint(step, anchor)
-
-    def _inertial(self, link: ET.Element, body: Link, anchor: np.ndarray) -> None:
-        if body.mass_kg <= 0:  # the world, and fixed links that are only looked at
-            return
-        inertial = ET.SubElement(link, "inertial")
-        ET.SubElement(inertial, "origin", xyz=_text(np.array(body.com_m) - anchor), rpy="0 0 0")
-        ET.SubElement(inertial, "mass", value=_text([body.mass_kg]))
-        (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia_kgm2.tolist()
-        values = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
-        ET.SubElement(inertial, "inertia", {name: _text([value]) for name, value in values.items()})
 
     def _visual(self, link: ET.Element, surface: Surface, anchor: np.ndarray) -> None:
         visual = ET.SubElement(link, "visual", name=surface.name)
@@ -196,12 +191,21 @@ class _Writer:
                 f"that {', '.join(balls)} is a ball joint: three hinges stand for it, which lock at a right angle"
             )
         if several := between(whole):
-            said.append(f"that several joints move {', '.join(several)}: empty links stand between them")
+            said.append(f"that several joints move {', '.join(several)}: empty links of 1 g stand between them")
         if any(shape.kind == "plane" and shape.touches for link in whole.links for shape in link.shapes):
             said.append(f"planes: boxes {SLAB_M:g} m thick stand for them, below the surface")
         if any(shape.kind in ("capsule", "ellipsoid") for link in whole.links for shape in link.shapes):
             said.append("capsules and ellipsoids: meshes stand for them")
         return [*said, *self.subject.notes]
+
+
+def _inertial(link: ET.Element, mass_kg: float, com_m: np.ndarray, inertia_kgm2: np.ndarray) -> None:
+    inertial = ET.SubElement(link, "inertial")
+    ET.SubElement(inertial, "origin", xyz=_text(com_m), rpy="0 0 0")
+    ET.SubElement(inertial, "mass", value=_text([mass_kg]))
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia_kgm2.tolist()
+    values = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
+    ET.SubElement(inertial, "inertia", {name: _text([value]) for name, value in values.items()})
 
 
 def _rpy(T: np.ndarray) -> np.ndarray:

@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from twinproof.export.chain import Step, touched
+from twinproof.export.chain import EMPTY_KG, EMPTY_KGM2, Step, touched
 from twinproof.export.usd_looks import define_mesh
 from twinproof.sim.anatomy import Joint, Link, Shape
-
-EMPTY_KG = 1e-3  # mass of an empty link between two joints: none at all would stop the solvers
-EMPTY_KGM2 = 1e-6
 
 
 def place(prim: Any, T: np.ndarray) -> None:

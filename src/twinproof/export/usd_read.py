@@ -87,7 +87,7 @@ def _check_layer(path: Path, name: str, names: tuple[str, ...]) -> None:
     try:
         layer = Sdf.Layer.OpenAsAnonymous(f"{path}[{name}]")
     except Tf.ErrorException as problem:
-        raise TwinError(f"its layer {name!r} cannot be read ({str(problem).strip().splitlines()[-1][:120]}).") from None
+        raise TwinError(f"its layer {name!r} cannot be read ({' '.join(str(problem).split())[-160:]}).") from None
     if layer is None:
         raise TwinError(f"its layer {name!r} cannot be read. It was cut, or it is something else.")
     found, prims = list(layer.GetCompositionAssetDependencies()), list[Any]()
@@ -103,7 +103,8 @@ def _check_layer(path: Path, name: str, names: tuple[str, ...]) -> None:
         for key in spec.ListInfoKeys():
             if key in ("clips", "clipSets"):
                 raise TwinError(f"its layer {name!r} plays value clips, which name other files. Write them out.")
-            found += _assets(spec.GetInfo(key))
+            if key != "subLayerOffsets":  # the one that Python cannot be handed, and no path
+                found += _assets(spec.GetInfo(key))
         if isinstance(spec, Sdf.AttributeSpec):
             found += [asset for time in layer.ListTimeSamplesForPath(spec_path)
                       for asset in _assets(layer.QueryTimeSample(spec_path, time))]  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from twinproof.export.chain import Step, between, chain
-from twinproof.export.subject import Subject
+from twinproof.export.subject import Subject, Written
 from twinproof.export.usd_looks import Paint, define_splats, define_surface
 from twinproof.export.usd_physics import Colliders, add_fixed, add_joint, make_body, place
 from twinproof.nouns.errors import MissingExtra, TwinError
@@ -35,9 +35,11 @@ def usd() -> Any:
     return UsdVol
 
 
-def write_usdz(subject: Subject, folder: Path) -> tuple[str, ...]:
+def write_usdz(subject: Subject, folder: Path) -> Written:
     """Writes twin.usdz, validated; what it leaves out."""
     usd()
+    import pxr.Usd
+
     with tempfile.TemporaryDirectory(dir=folder, prefix=".usd") as scratch:
         layer = Path(scratch) / "twin.usdc"
         _Stage(subject, layer).write()
@@ -47,19 +49,26 @@ def write_usdz(subject: Subject, folder: Path) -> tuple[str, ...]:
             raise TwinError(f"the USDZ of {subject.twin.root} is not sound: {problems[0]} ({len(problems)} in all).")
         packed.replace(folder / "twin.usdz")
     sync_folder(folder)
-    return tuple(_lost(subject))
+    version = ".".join(str(k) for k in pxr.Usd.GetVersion()[1:])
+    return Written(
+        tuple(_lost(subject)), (f"all validators of USD {version}: no objection; lengths of splat arrays fit",)
+    )
 
 
 def _packed(layer: Path) -> Path:
     """A USDZ of a layer and the pictures beside it: a zip, stored, each file at a multiple of 64 bytes."""
-    from pxr import Sdf
+    from pxr import Sdf, Tf
 
     out = layer.with_suffix(".usdz")
-    writer = Sdf.ZipFileWriter.CreateNew(str(out))
     names = ["twin.usdc", *sorted(path.relative_to(layer.parent).as_posix() for path in layer.parent.rglob("*.png"))]
-    added = [writer.AddFile(str(layer.parent / name), name) for name in names]  # the layer is the first, by the rules
-    if not all(added) or not writer.Save():
-        raise TwinError(f"USD could not pack {layer} into a USDZ. Look for a full disk, or more than 4 GiB.")
+    try:
+        writer = Sdf.ZipFileWriter.CreateNew(str(out))
+        for name in names:  # the layer is the first, by the rules
+            writer.AddFile(str(layer.parent / name), name)
+        writer.Save()
+    except Tf.ErrorException as problem:
+        told = " ".join(str(problem).split())[-160:]
+        raise TwinError(f"USD could not pack {layer} into a USDZ ({told}). Look for a full disk, or 4 GiB.") from None
     return out
 
 

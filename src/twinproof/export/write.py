@@ -10,11 +10,12 @@ splats.ply    reference layout                 splats.spz version 3
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from twinproof.export.subject import Subject, runs_of, subject_of
-from twinproof.nouns.errors import ConfigError
+from twinproof.export.read_back import read_back
+from twinproof.export.subject import Subject, Written, runs_of, subject_of
+from twinproof.nouns.errors import ConfigError, TwinError
 from twinproof.nouns.files import file_hashes, new_folder, write_sealed, write_whole
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.progress import Progress, quiet
@@ -36,7 +37,7 @@ class Exported:
     """What was written: files by format, with what each format could not say."""
 
     files: dict[str, tuple[str, ...]]
-    lost: dict[str, tuple[str, ...]]
+    written: dict[str, Written]
 
 
 def asked(words: Sequence[str]) -> tuple[str, ...]:
@@ -56,25 +57,45 @@ def export(twin: Twin, formats: Sequence[str], out: Path, progress: Progress = q
     progress(0, "reading", len(chosen))
     subject = subject_of(twin)
     with new_folder(out) as folder:
-        files, lost, before = dict[str, tuple[str, ...]](), dict[str, tuple[str, ...]](), set[str]()
+        files, written, before = dict[str, tuple[str, ...]](), dict[str, Written](), set[str]()
         for k, name in enumerate(chosen):
             progress(k, name, len(chosen))
-            lost[name] = writers[name](subject, folder)
+            done = writers[name](subject, folder)
             now = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
             files[name], before = tuple(sorted(now - before)), now
+            written[name] = replace(done, checked=(*done.checked, *_again(subject, folder, name, files[name])))
         progress(len(chosen), "done", len(chosen))
-        write_whole(folder / "LOST.md", _lost_page(twin, lost).encode())
+        write_whole(folder / "LOST.md", _lost_page(twin, written).encode())
         hashes = file_hashes(folder)
         entries: Json = {
-            name: {"files": {file: hashes[file] for file in files[name]}, "lost": list(lost[name])} for name in chosen
-        }
+            name: {"files": {file: hashes[file] for file in files[name]}, "lost": list(each.lost),
+                   "checked": list(each.checked)}
+            for name, each in written.items()
+        }  # fmt: skip
         head: dict[str, Json] = {"format": FORMAT, "twin": twin.hash, "engine": twin.engine, "frame": FRAME}
         runs = {} if subject.splats is None else runs_of(subject.splats)
         write_sealed(folder / "export.json", {**head, "formats": entries, "splats": runs, "files": hashes})
-    return Exported(files, lost)
+    return Exported(files, written)
 
 
-def _writer(name: str) -> Callable[[Subject, Path], tuple[str, ...]]:
+def _again(subject: Subject, folder: Path, name: str, files: tuple[str, ...]) -> tuple[str, ...]:
+    """Reads a file of looks again, as a stranger would; all that was put in must come out."""
+    if name in ("mjcf", "urdf"):
+        return ()
+    back = read_back(folder / files[0])
+    splats = 0 if back.splats is None else len(back.splats)
+    want = (len(subject.surfaces) if name in ("usdz", "glb") else 0, 0)
+    if name in ("usdz", "ply", "spz") and subject.splats is not None:
+        want = (want[0], len(subject.splats))
+    if (len(back.surfaces), splats) != want:
+        raise TwinError(
+            f"{files[0]} gives back {len(back.surfaces)} surfaces and {splats} splats, and {want[0]} and {want[1]} "
+            "were put in. Report this with the twin's hash."
+        )
+    return (f"read again by twinproof: {want[0]} surfaces, {want[1]} splats",)
+
+
+def _writer(name: str) -> Callable[[Subject, Path], Written]:
     match name:
         case "mjcf":
             from twinproof.export.mjcf import write_mjcf
@@ -103,8 +124,9 @@ def _writer(name: str) -> Callable[[Subject, Path], tuple[str, ...]]:
             return write_splat_spz
 
 
-def _lost_page(twin: Twin, lost: dict[str, tuple[str, ...]]) -> str:
+def _lost_page(twin: Twin, written: dict[str, Written]) -> str:
     lines = ["# What each format leaves out", "", f"Of the twin `{twin.hash}`. The twin itself has it all.", ""]
-    for name, said in lost.items():
-        lines += [f"## {name}", "", *(f"- {what}" for what in said), ""]
+    for name, each in written.items():
+        lines += [f"## {name}", "", *(f"- {what}" for what in each.lost), ""]
+        lines += [f"Looked at: {'; '.join(each.checked)}.", ""]
     return "\n".join(lines)

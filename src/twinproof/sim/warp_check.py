@@ -1,0 +1,22 @@
+"""Whether MuJoCo Warp takes a scene: it knows most of MuJoCo, and says no to the rest when a model is put on it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from twinproof.sim.scene import Scene
+
+
+def warp_says(scene: Scene) -> str:
+    """One line: that it loads, why it does not, or that nobody could be asked here."""
+    if importlib.util.find_spec("mujoco_warp") is None:
+        return "mujoco_warp was not asked: it is not installed here (extra gpu)"
+    import mujoco_warp
+    import warp
+
+    warp.config.quiet = True
+    try:
+        mujoco_warp.put_model(scene.nominal())
+    except (NotImplementedError, ValueError, RuntimeError) as problem:
+        return f"mujoco_warp refuses it: {problem}"
+    return f"mujoco_warp {getattr(mujoco_warp, '__version__', '')} takes it (put_model)"
