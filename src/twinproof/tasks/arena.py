@@ -213,12 +213,12 @@ class Arena:
 
     def _begin(self, mask: Array) -> None:
         """The bank's next episode in the worlds of a mask."""
-        number = (self._world + self.count * self._episode) % len(self._bank)
+        episode = self._world + self.count * self._episode
+        number = episode % len(self._bank)
         self._take(mask, {name: rows[number] for name, rows in self._rows_bank.items()})
-        key = self._bank.rows["key"]
         if self.backing.patient:
-            place, turn = _host(number), _host(self._episode).astype(np.uint64)
-            self.backing.noise.restart(_host(mask), key[place] + turn)
+            round_trips = (_host(episode) // len(self._bank)).astype(np.uint64)  # the same start, other noise
+            self.backing.noise.restart(_host(mask), self._bank.rows["key"][_host(number)] + round_trips)
         self._start(mask, number if self._random else None)
 
     def _begin_given(self, rows: np.ndarray, mask: np.ndarray, seeds: Any, setups: Any, thetas: Any) -> None:

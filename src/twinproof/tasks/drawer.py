@@ -12,7 +12,7 @@ from twinproof.sim.scene import Scene
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.sensed import Array, Fixed, Sensed, Situation, distance
 from twinproof.tasks.task import Setup, TaskSpec, action_channels, robot_channels, robot_seen
-from twinproof.tasks.things import fingers_of, slider_of
+from twinproof.tasks.things import pads_of, slider_of
 from twinproof.tasks.tips import TipPosition
 
 OPEN_M = 0.09
@@ -34,7 +34,7 @@ def of(
     machine = Machine.of(scene, home=home, rate_hz=rate_hz, tips=(tip,) if tip else ())
     arm, drawer = machine.arm(tip), slider_of(machine.scene, machine, joint, handle)
     position = TipPosition(machine.chain(arm), [machine.joints.index(name) for name in arm.joints])
-    fingers, name = fingers_of(machine.scene, arm)[0], drawer.body
+    fingers, name = pads_of(machine.scene, arm), drawer.body
     shut, opens, grip_at = Fixed(drawer.shut_m), Fixed(drawer.opens), Fixed(drawer.handle_m)
 
     def opening(pose: Array) -> Array:

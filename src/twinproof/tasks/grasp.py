@@ -10,7 +10,7 @@ from twinproof.nouns.errors import TaskError
 from twinproof.tasks.inverse import ArmKinematics, tools
 from twinproof.tasks.machine import Arm, Machine
 from twinproof.tasks.script import Seen
-from twinproof.tasks.things import Box, Thing
+from twinproof.tasks.things import Box, Thing, gripper_of
 
 DOWN, UP = np.array([0.0, 0.0, -1.0]), np.array([0.0, 0.0, 1.0])
 DEPTH_M = 0.034  # how far below an object's top the tip takes it
@@ -105,6 +105,5 @@ def kinematics(machine: Machine, arm: Arm) -> ArmKinematics:
 
 def widest_m(machine: Machine, arm: Arm) -> float:
     """How far the arm's fingers open, each."""
-    if not arm.fingers:
-        raise TaskError(f"the arm of {arm.tip!r} has no driven fingers, and the task takes hold of something.")
+    gripper_of(machine.scene, arm)
     return float(min(machine.limits.high[[machine.joints.index(name) for name in arm.fingers]]))

@@ -14,7 +14,7 @@ from twinproof.tasks.handling import AT_REST_M_S, FALLEN_M, Handling
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.sensed import Array, Fixed, Sensed, Situation, distance
 from twinproof.tasks.task import Setup, TaskSpec, action_channels
-from twinproof.tasks.things import fingers_of, thing_of
+from twinproof.tasks.things import gripper_of, thing_of
 
 STAGES = ("grasp", "pick_up", "align", "second_grasp", "release", "place")
 UP_M, MEET_M, NEAR_M = 0.02, 0.03, 0.035
@@ -44,7 +44,7 @@ def of(
     hand, other = (Handling.of(machine, arm, thing_of(machine.scene, body)) for arm in (first, second))
     name = hand.thing.body
     meeting = Fixed(meeting_m(hand, other))
-    pads = [fingers_of(machine.scene, arm)[0] for arm in (first, second)]
+    pads = [gripper_of(machine.scene, arm) for arm in (first, second)]
     touch = tuple((finger, name) for fingers in pads for finger in fingers)
 
     def draw(rng: np.random.Generator) -> Setup:

@@ -13,7 +13,7 @@ from twinproof.tasks.handling import AT_REST_M_S, FALLEN_M, Handling
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.sensed import Array, Sensed, Situation, distance
 from twinproof.tasks.task import Setup, TaskSpec, action_channels
-from twinproof.tasks.things import fingers_of, thing_of
+from twinproof.tasks.things import gripper_of, thing_of
 
 UP_M, UP_S, BACK_M = 0.09, 0.8, 0.01
 
@@ -32,7 +32,7 @@ def of(
     """The task for a scene's arm and its free object. Without `put_back` holding it up is enough."""
     machine = Machine.of(scene, home=home, rate_hz=rate_hz, tips=(tip,) if tip else ())
     hand = Handling.of(machine, machine.arm(tip), thing_of(machine.scene, body))
-    name, fingers = hand.thing.body, fingers_of(machine.scene, hand.arm)[0]
+    name, fingers = hand.thing.body, gripper_of(machine.scene, hand.arm)
 
     def draw(rng: np.random.Generator) -> Setup:
         at, yaw = hand.lying(rng)
@@ -62,10 +62,10 @@ def of(
     def reward(situation: Situation) -> dict[str, Array]:
         xp, height = situation.xp, hand.height(situation)
         apart = distance(situation.tips[hand.arm.tip], situation.objects[name][:, :3])
-        up, held = held_up(situation), _both(situation, fingers)
+        up, touching = held_up(situation), situation.touching
         return {
             "tip_near": -1.0 * xp.clip(apart - 0.02, 0.0, 1.0),
-            "held": 0.3 * held,
+            "held": 0.3 * (up if touching is None else touching.all(-1)),
             "height": xp.where(up, 0.0, 8.0 * xp.clip(height, 0.0, UP_M + 0.02)),
             "back": xp.where(up, 1.5 - 8.0 * xp.clip(abs(height), 0.0, 0.15), 0.0) * put_back,
             "there": 3.0 * succeeded(situation),
@@ -106,9 +106,3 @@ def of(
         place=name,
         relative=relative,
     )
-
-
-def _both(situation: Situation, fingers: tuple[str, ...]) -> Array:
-    """Whether all fingers touch the object."""
-    touching = situation.touching
-    return touching.all(-1) if touching is not None and fingers else situation.time_s < 0

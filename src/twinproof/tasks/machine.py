@@ -114,7 +114,7 @@ class Machine:
 
     def arm(self, tip: str = "") -> Arm:
         """The arm of this tip, or the only one."""
-        if not self.arms or (not tip and len(self.arms) > 1):
+        if not tip and len(self.arms) != 1:
             found = ", ".join(arm.tip for arm in self.arms) or "none"
             raise TaskError(
                 f"the task needs an arm with one tip, and the scene's tips are: {found}. Give the site or body between "

@@ -13,7 +13,7 @@ from twinproof.tasks.handling import AT_REST_M_S, FALLEN_M, Handling
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.sensed import Array, Sensed, Situation, distance
 from twinproof.tasks.task import Setup, TaskSpec, action_channels
-from twinproof.tasks.things import fingers_of, thing_of
+from twinproof.tasks.things import pads_of, thing_of
 
 NEAR_M = 0.03
 LENGTH_M = (0.07, 0.12)  # of a push
@@ -69,7 +69,7 @@ def of(
             "contact_force": situation.force_n,
         }
 
-    touch = tuple((finger, name) for finger in fingers_of(machine.scene, hand.arm)[0])
+    touch = tuple((finger, name) for finger in pads_of(machine.scene, hand.arm))
     seen = (
         *hand.channels(),
         Channel("goal", "m", shape=(2,), frame="world"),

@@ -130,13 +130,30 @@ def _handle(model: Any, body: int, handle: str) -> np.ndarray:
     )
 
 
+def pads_of(scene: Scene, arm: Arm) -> tuple[str, ...]:
+    """The bodies with which an arm touches things: its fingers, or what its tip is on."""
+    model: Any = scene.nominal()
+    return fingers_of(scene, arm)[0] or (names(model, "body")[_hand(model, arm)],)
+
+
+def gripper_of(scene: Scene, arm: Arm) -> tuple[str, ...]:
+    """The fingers of an arm that has to hold something."""
+    fingers = fingers_of(scene, arm)[0]
+    if not fingers or not arm.fingers:
+        raise TaskError(f"the arm of {arm.tip!r} has no driven fingers, and the task takes hold of something.")
+    return fingers
+
+
+def _hand(model: Any, arm: Arm) -> int:
+    sites = {model.site(k).name: int(model.site_bodyid[k]) for k in range(model.nsite)}
+    return sites[arm.tip] if arm.tip in sites else names(model, "body").index(arm.tip)
+
+
 def fingers_of(scene: Scene, arm: Arm) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The bodies that slide beyond an arm's tip, and their joints: both fingers, driven or coupled."""
     model: Any = scene.nominal()
     bodies, joints = [], []
-    sites = {model.site(k).name: int(model.site_bodyid[k]) for k in range(model.nsite)}
-    known = names(model, "body")
-    hand = sites[arm.tip] if arm.tip in sites else known.index(arm.tip)
+    known, hand = names(model, "body"), _hand(model, arm)
     for k, name in enumerate(names(model, "joint")):
         body = int(model.jnt_bodyid[k])
         carrier = body
