@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tyro.conf import Positional
 
@@ -49,6 +50,36 @@ class Randomize:
     """Decides the draws and the halves."""
 
 
+@dataclass(frozen=True)
+class Synth:
+    """Draw labelled pictures from a randomised twin: RGB, depth, masks, boxes, 6-D poses, in BOP and COCO layouts.
+
+    examples:
+      twinproof synth twin ranges --count 1000 --out pictures
+      twinproof synth twin ranges --count 200 --cameras front left --width 640 --looks meshes --out pictures
+
+    A killed run goes on where it was when it is started again with the same settings. On meshes, light and shadows are
+    drawn anew; on splats they are baked. Exposure, colours, blur and noise are added to both.
+    """
+
+    twin: Positional[Path]
+    """A Twin folder."""
+    randomization: Positional[Path]
+    """A Randomization folder of that twin."""
+    count: int
+    """How many pictures; the cameras take turns."""
+    out: Path
+    """The new folder: train/ and models/ as BOP has them, instances.json as COCO has it, synth.json."""
+    cameras: tuple[str, ...] = ()
+    """Cameras of the scene; all of the twin's by default."""
+    width: int | None = None
+    """Pixels across; by default each camera's own."""
+    looks: Literal["auto", "meshes", "splats"] = "auto"
+    """What is drawn; auto: splats where the twin has some."""
+    seed: int = 0
+    """Decides every draw."""
+
+
 def randomize(config: Randomize) -> int:
     """`twinproof randomize`."""
     from twinproof.nouns.posterior import Posterior
@@ -59,4 +90,21 @@ def randomize(config: Randomize) -> int:
         found = command.run(command.Asked(**vars(config)), progress)
     settings.save(settings.resolved(config, "randomize"), config.out)
     report.randomization(found, Posterior.load(config.posterior), config.out)
+    return 0
+
+
+def synth(config: Synth) -> int:
+    """`twinproof synth`."""
+    from rich.console import Console
+
+    from twinproof.nouns.progress import bar
+    from twinproof.randomize import synth as work
+
+    with bar("synth") as progress:
+        told = work.run(work.Asked(**vars(config)), progress)
+    settings.save(settings.resolved(config, "synth"), config.out)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{config.out}: {told['count']} pictures of {', '.join(told['cameras'])}, drawn from {told['looks']}")
+    if told["left_out"]:
+        console.print(f"not drawn, as a label's model has one size: {', '.join(told['left_out'])}")
     return 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.randomize.made import INFO, family, made, posterior, room
-from twinproof.nouns.errors import RandomizationError
+from twinproof.nouns.errors import RandomizationError, SimError
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.source import Declared, Inferred, Measured
 from twinproof.randomize.extra import Extra
@@ -207,6 +207,19 @@ def test_another_split_or_twin_is_refused(tmp_path: Path) -> None:
 def test_validation_needs_a_twin() -> None:
     with pytest.raises(RandomizationError, match="compared with simulations of a twin, and none was given"):
         residual(posterior(), made().validation)
+
+
+def test_a_range_of_something_that_the_scene_lacks_is_refused() -> None:
+    push = Extra("joint.hinge.offset", "bumped", 0.0, 0.1)
+    still = Extra("material.wood.red", "painted", 0.0, 0.1)
+    assert residual(posterior(), how=Residuals(extra=(push,)), twin=made().twin).range("joint.hinge.offset").high == 0.1
+    with pytest.raises(SimError, match="the model has no material 'wood'"):
+        residual(posterior(), how=Residuals(extra=(still,)), twin=made().twin)
+    other = posterior(parameters=(INFO[MASS], replace(INFO[DAMPING], id="actuator.hinge.velocity_gain")))
+    with pytest.raises(
+        RandomizationError, match="velocity_gain has a range, and the twin's scene cannot take it: .* no position"
+    ):
+        residual(other, twin=made().twin)
 
 
 def test_one_episode_cannot_widen_and_judge() -> None:

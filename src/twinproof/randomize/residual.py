@@ -26,6 +26,7 @@ from twinproof.randomize.extra import Extra, stated
 from twinproof.randomize.inferred import from_posterior, joined
 from twinproof.randomize.widen import louder_signals, wider_ranges
 from twinproof.sim.experiment import Experiment
+from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.scene import Scene
 from twinproof.sim.scenes_by_label import ScenesByLabel
 
@@ -135,6 +136,9 @@ def _ranges(
     declared, replaced = stated(how.extra, model, [entry.id for entry in block.ranges])
     block = block.without(replaced)
     single = [entry for entry in single if entry.id not in {each.id for each in declared}]
+    for entry in (*block.ranges, *single, *declared):
+        if model is not None and (missing := parameter(entry.id).lacks(model)):
+            raise RandomizationError(f"{entry.id} has a range, and the twin's scene cannot take it: {missing}.")
     parents = {"posterior": posterior.hash, **posterior.parents}
     found = Randomization(
         (*block.ranges, *single, *declared),

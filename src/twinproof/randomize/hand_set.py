@@ -1,0 +1,50 @@
+"""Ranges as people set them by hand, without looking at data: the baseline that posterior ranges have to beat.
+
+Factors about the nominal value are what public sim-to-real work uses for arms (masses by a third, friction and damping
+by three, gains by a quarter, delays up to 40 ms); they were written down before any policy was scored with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinproof.nouns.posterior import Posterior
+from twinproof.nouns.randomization import Range
+from twinproof.nouns.source import Declared
+from twinproof.sim.parameters.resolve import nominal_value, parameter
+
+FACTORS = {
+    "mass": (0.7, 1.3),
+    "damping": (1 / 3, 3.0),
+    "frictionloss": (1 / 3, 3.0),
+    "armature": (0.5, 2.0),
+    "gain": (0.8, 1.25),
+    "friction": (0.5, 2.0),
+    "friction_slide": (0.5, 2.0),
+}
+AROUND = {"tilt_x": 0.05, "tilt_y": 0.05, "offset": 0.03}  # rad to either side
+DELAY_S = 0.04
+OTHER = (0.5, 2.0)
+FLOOR = 0.05  # where the nominal is zero: this share of what was thought possible
+
+
+def hand_set(posterior: Posterior, model: Any) -> tuple[Range, ...]:
+    """A wide range about the nominal value for every parameter of the posterior; `model` is the nominal one."""
+    return tuple(_range(posterior, id, model) for id in posterior.ids)
+
+
+def _range(posterior: Posterior, id: str, model: Any) -> Range:
+    info, quantity = posterior.parameters[posterior.ids.index(id)], id.rpartition(".")[2]
+    nominal = 0.0 if quantity == "delay" else nominal_value(model, parameter(id))
+    if quantity == "delay":
+        low, high = 0.0, DELAY_S
+    elif quantity in AROUND:
+        low, high = nominal - AROUND[quantity], nominal + AROUND[quantity]
+    else:
+        least, most = FACTORS.get(quantity, OTHER)
+        low, high = sorted((least * nominal, most * nominal))
+        high = max(high, FLOOR * min(info.high, 1.0))
+    low, high = max(low, info.low), min(high, info.high)
+    reason = "a wide range about the nominal model, set by hand without looking at data"
+    check = "success in reality, beside ranges that were inferred"
+    return Range(info, low, high, min(max(nominal, low), high), Declared(reason), "dynamics", id, check, reason)
