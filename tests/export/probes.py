@@ -15,10 +15,11 @@ from twinproof.nouns.splat_files import write_ply
 from twinproof.nouns.splats import SH0, Splats, joined
 from twinproof.nouns.twin import Alignment, Body, CollisionPart, Twin
 from twinproof.sim.anatomy import anatomy
-from twinproof.sim.painted import Surface, display, surfaces
+from twinproof.sim.painted import surfaces
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.scene import Scene
-from twinproof.sim.unlit import _albedo, moved
+from twinproof.sim.surface import Surface, display, moved
+from twinproof.sim.unlit import albedo
 
 SCENE = """<mujoco model="probe">
  <compiler meshdir="meshes" texturedir="meshes" autolimits="true"/>
@@ -74,7 +75,7 @@ def seen(width: int = 120, height: int = 90) -> Camera:
     return Camera(Lens(width, height, 1.1 * width, 1.1 * width, (width - 1) / 2, (height - 1) / 2), T)
 
 
-def splats_on(shown: list[Surface], name: str, per_m2: float = 4e5) -> Splats:
+def splats_on(shown: list[Surface], name: str, apart_m: float = 0.0025) -> Splats:
     """Thin splats scattered over surfaces that stand in the world, with their colours."""
     rng = stream(0, "probe", name)
     places, colours, normals = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
@@ -82,10 +83,10 @@ def splats_on(shown: list[Surface], name: str, per_m2: float = 4e5) -> Splats:
         corners = each.mesh.vertices[each.mesh.faces]
         normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         area = np.linalg.norm(normal, axis=1) / 2
-        count = int(area.sum() * per_m2) + 1
+        count = int(2.5 * area.sum() / apart_m**2) + 1
         face, share = rng.choice(len(area), count, p=area / area.sum()), rng.dirichlet((1, 1, 1), count)
         places.append(np.einsum("nc,ncd->nd", share, corners[face]))
-        colours.append(display(_albedo(each, face, share)))
+        colours.append(display(albedo(each, face, share)))
         normals.append(normal[face] / (2 * area[face, None]))
     p, c, n = (np.concatenate(rows) for rows in (places, colours, normals))
     half = np.concatenate([1 + n[:, 2:], -n[:, 1:2], n[:, :1], np.zeros((len(n), 1))], axis=1)  # turns z to the normal
@@ -93,7 +94,7 @@ def splats_on(shown: list[Surface], name: str, per_m2: float = 4e5) -> Splats:
     sh = np.zeros((len(p), 4, 3))
     sh[:, 0] = (c - 0.5) / SH0
     sh[:, 1] = 0.03  # a little of the first degree: it must turn with its splats
-    scale = np.log([0.0022, 0.0022, 0.0002])
+    scale = np.log([apart_m, apart_m, apart_m / 10])
     return Splats(p, half, np.tile(scale, (len(p), 1)), np.full(len(p), 4.0), sh, np.zeros(len(p), int), (name,))
 
 
@@ -112,7 +113,7 @@ def write_probe(root: Path, *, splats: bool = True, scene: str = SCENE) -> Twin:
             shown = [moved(each, link.T_world_link) for each in surfaces(made) if each.link == link.name]
             if shown:
                 name = "room" if link.name == "world" else link.name
-                parts.append(splats_on(shown, name, 1e5 if name == "room" else 4e5))
+                parts.append(splats_on(shown, name, 0.006 if name == "room" else 0.0025))
                 runs[name], first = (first, len(parts[-1])), first + len(parts[-1])
         write_ply(root / "splats.ply", joined(parts))
     bare = {"mesh": "geoms", "splats": "none were fitted"}

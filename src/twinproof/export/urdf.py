@@ -22,8 +22,9 @@ from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import write_mesh
 from twinproof.nouns.mesh_glb import to_display, to_linear
 from twinproof.sim.anatomy import Joint, Shape
-from twinproof.sim.painted import ENDLESS_M, Surface
+from twinproof.sim.painted import ENDLESS_M
 from twinproof.sim.scene import Scene, engine
+from twinproof.sim.surface import Surface
 
 if TYPE_CHECKING:
     from jaxtyping import Float

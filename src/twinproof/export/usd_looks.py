@@ -11,7 +11,7 @@ from twinproof.nouns.errors import TwinError
 from twinproof.nouns.mesh_glb import to_linear
 from twinproof.nouns.pictures import png_bytes
 from twinproof.nouns.splats import BANDS, Splats
-from twinproof.sim.painted import Surface
+from twinproof.sim.surface import Surface
 
 REACH = 3.0  # standard deviations that a splat's extent counts
 

@@ -21,8 +21,8 @@ from twinproof.nouns.errors import TwinError
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_glb import UP, to_display
 from twinproof.nouns.splats import Splats, joined
-from twinproof.sim.painted import Surface
 from twinproof.sim.splat.placed import placed
+from twinproof.sim.surface import Surface
 
 LAYERS = (".usdc", ".usda", ".usd")
 PICTURES = (".png", ".jpg", ".jpeg")

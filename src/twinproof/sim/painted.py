@@ -1,12 +1,7 @@
-"""What is seen of a scene's geoms, as triangles with colours or textures: MuJoCo's own rules, written out.
-
-surface.mesh     triangles in the link's frame; its colours, where it has some, multiply with rgba
-surface.st       where each corner of each face lies in the texture: from the left, from the top, repeating
-"""
+"""What is seen of a scene's geoms, as triangles with colours or textures: MuJoCo's own rules, written out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,29 +13,16 @@ from twinproof.sim.ray_scene import geom_rgba, texture_mapping, textures_of
 from twinproof.sim.ray_shapes import BOX, CAPSULE, CYLINDER, MESH, PLANE
 from twinproof.sim.ray_textures import CUBE, FLAT, PLAIN, UV, cube_face, sample, wrapped
 from twinproof.sim.scene import Scene
+from twinproof.sim.surface import Surface, display
 from twinproof.sim.tessellate import SOLID, geom_triangles
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, UInt8
     from mujoco import MjModel
 
 ENDLESS_M = 10.0  # half-size of a plane that has no end
 ROUND = 8  # steps along the radius of a curved shape
 FINE = 24  # steps along a shape that takes its colours from a cube map
 RGB_ROLE = 1  # mjTEXROLE_RGB
-
-
-@dataclass(frozen=True, eq=False)
-class Surface:
-    """The visible surface of one geom."""
-
-    name: str
-    link: str
-    mesh: Mesh
-    rgba: tuple[float, float, float, float]  # display-referred; multiplies in linear light
-    st: Float[np.ndarray, "F 3 2"] | None = None
-    texture: UInt8[np.ndarray, "H W 3"] | None = None
-    simplified: str = ""  # what is not as MuJoCo draws it
 
 
 def surfaces(scene: Scene) -> tuple[Surface, ...]:
@@ -144,12 +126,6 @@ def _cube_colours(model: MjModel, points: np.ndarray, k: int, maps: Any) -> np.n
         face, s, t = cube_face(*(float(x) for x in point))
         row[:] = sample(pyramids, int(maps.texture[k]), face, s, t, 1.0, False)
     return display(rows)
-
-
-def display(linear: np.ndarray) -> np.ndarray:
-    """Display-referred sRGB of linear light in 0 … 1."""
-    c = np.clip(linear, 0, 1)
-    return np.asarray(np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1 / 2.4) - 0.055))
 
 
 def _picture(model: MjModel, texture: int) -> np.ndarray:

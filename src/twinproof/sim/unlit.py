@@ -16,17 +16,12 @@ import numpy as np
 
 from twinproof.nouns.mesh import Mesh
 from twinproof.sim.mesh_raster import rasterise
-from twinproof.sim.painted import Surface, display
 from twinproof.sim.ray_scene import linear
 from twinproof.sim.render_camera import Camera
+from twinproof.sim.surface import Surface, display
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-
-def moved(surface: Surface, T: Float[np.ndarray, "4 4"]) -> Surface:
-    """The same surface elsewhere."""
-    return replace(surface, mesh=surface.mesh.moved(T))
 
 
 def unlit(
@@ -49,12 +44,12 @@ def unlit(
         for k, each in enumerate(surfaces):
             mine = (seen.face >= 0) & (owner == k)
             if mine.any():
-                light[mine] = _albedo(each, seen.face[mine] - first[k], seen.weights[mine])
+                light[mine] = albedo(each, seen.face[mine] - first[k], seen.weights[mine])
     mean = light.reshape(lens.height, finer, lens.width, finer, 3).mean(axis=(1, 3))
     return display(mean)
 
 
-def _albedo(surface: Surface, face: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def albedo(surface: Surface, face: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Linear colours of places on a surface."""
     out = np.broadcast_to(linear(np.array(surface.rgba[:3])), (len(face), 3)).copy()
     if surface.mesh.colours is not None:
