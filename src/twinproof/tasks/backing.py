@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from twinproof.nouns.errors import MissingExtra
+from twinproof.nouns.errors import ConfigError, MissingExtra
 from twinproof.nouns.theta import Theta
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
@@ -137,6 +137,8 @@ class DeviceBacking:
         self, scene: Scene, count: int, touch: Sequence[tuple[str, str]], substeps: int, *, device: str, seed: int
     ) -> None:
         self.xp = _torch()
+        if not self.xp.cuda.is_available():
+            raise ConfigError(f"worlds were asked for on {device!r}, and torch sees no CUDA device. Use device='cpu'.")
         try:
             from twinproof.sim.worlds_gpu import GpuWorlds
         except ImportError as problem:

@@ -11,6 +11,7 @@ from twinproof.tasks.backing import Backing
 from twinproof.tasks.sensed import Array, Fixed
 from twinproof.tasks.task import TaskSpec
 
+ROUNDING = 1e-6  # of float32, about a radian
 COMMAND, LATE, PUSH_WHEN, PUSH_WHERE = 5, 6, 7, 8  # purposes of random numbers
 
 
@@ -45,8 +46,8 @@ class Commands:
         target = xp.clip(wanted, self._low.like(wanted), self._high.like(wanted))
         told = xp.clip(target, self._last - most, self._last + most)
         clipped = {
-            "joint limit": (abs(target - wanted) > 1e-9).sum(-1),
-            "speed limit": (abs(told - target) > 1e-9).sum(-1),
+            "joint limit": (abs(target - wanted) > ROUNDING).sum(-1),
+            "speed limit": (abs(told - target) > ROUNDING).sum(-1),
         }
         self._last = told
         return told, clipped
