@@ -7,11 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.reconstruct.test_robot_calibrate import JOINTS, taken  # noqa: F401  (a fixture)
-from twinproof.nouns.rig import Intrinsics, Joint, Mount, Rig
-from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, rows
-from twinproof.reconstruct.hand_camera import NAMES, HandCamera
-from twinproof.reconstruct.hand_fuse import fused, joint_priors
+from tests.reconstruct.test_robot_calibrate import taken  # noqa: F401  (a fixture)
+from twinproof.nouns.rig import Mount
 from twinproof.reconstruct.robot_doubt import LOOSE, PRIOR, Unknowns, held, jackknifed, weak
 from twinproof.reconstruct.robot_fit import CAMERA, SWELL, Level, Part, drawn_at, frame_part
 from twinproof.reconstruct.robot_look import Look, pixels_of
@@ -105,27 +102,3 @@ def test_what_the_rig_states_holds_what_pictures_do_not_tell() -> None:
     assert step[3] == pytest.approx(-0.05 * 1e-2 / (1e-2 + 1e-4))
     assert abs(step[4]) < 1e-4
     assert left[3, 3] < 1e-4
-
-
-def test_the_tables_word_on_the_joints_moves_the_cameras_with_them() -> None:
-    rig = Rig("arm", tuple(Joint(name) for name in JOINTS))
-    camera = FoundCamera(64, 48, Intrinsics(60, 60, 31, 23), Mount(), 0, 0, 0, 0, 0.01, 1.0)
-    names = (*(f"a.{u}" for u in CAMERA[:7]), *(f"joint.{n}" for n in JOINTS))
-    V = np.diag([1e-6] * 7 + [1e-4] * 3)
-    V[3, 8] = V[8, 3] = 9e-6  # shift_x errs with the lift's offset
-    found = FoundRobot(
-        {"a": camera}, dict.fromkeys(JOINTS, 0.1), dict.fromkeys(JOINTS, 0.01), {}, (), {}, {}, names, rows(V)
-    )
-    priors = joint_priors(rig, found)
-    assert priors == (0.01, 0.01, 0.01)
-    told = np.diag([1e-4] * 10 + [1e-4, 1e-8, 1e-4])
-    scan = HandCamera(
-        np.eye(4), Lens(64, 48, 60, 60, 31, 23), 0, 0, 0, np.array([0.0, 0.005, 0.0]), told,
-        (*NAMES, "plane_height", "joint_0", "joint_1", "joint_2"), (),
-    )  # fmt: skip
-    after = fused(rig, found, scan, priors)
-    assert after.offsets["lift"] == pytest.approx(0.105, abs=1e-4)
-    assert after.offsets["yaw"] == pytest.approx(0.1)
-    assert after.cameras["a"].mount.position_m[0] == pytest.approx(0.005 * 0.09, rel=0.02)
-    assert after.offset_sd["lift"] < 2e-4
-    assert fused(rig, replace(found, names=()), scan, priors).offsets == found.offsets

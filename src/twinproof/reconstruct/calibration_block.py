@@ -56,16 +56,13 @@ class FoundCamera:
             intrinsics=Intrinsics(grown * k.fx, grown * k.fy, k.cx, k.cy, k.distortion),
             mount=Mount("world", triple(T_world_camera[:3, 3]), quat_of(T_world_camera), shift, turn),
             focal_sd=float(sd[6]),
-            covariance=rows(covariance),
+            covariance=tuple(tuple(float(v) for v in row) for row in covariance),
         )
 
 
 @dataclass(frozen=True)
 class FoundRobot:
-    """All of the first block. Offsets are encoder minus truth, rad.
-
-    `covariance` is over `names`: turn, shift and log focal length of each camera, then the joints' offsets.
-    """
+    """All of the first block. Offsets are encoder minus truth, rad."""
 
     cameras: Mapping[str, FoundCamera]
     offsets: Mapping[str, float]
@@ -74,8 +71,6 @@ class FoundRobot:
     weak: tuple[str, ...]
     frames: Mapping[str, int]  # pictures of each camera that were fitted
     colours: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)  # of the model's geoms, by id
-    names: tuple[str, ...] = ()
-    covariance: tuple[tuple[float, ...], ...] = ()
 
     def save(self, folder: Path) -> None:
         """Writes calibration.json."""
@@ -164,8 +159,6 @@ def _told(
     for f in done.frames:
         counts[f.camera] = counts.get(f.camera, 0) + len(f.chosen)
     first = next(iter(done.looks.values()))
-    names = (*(f"{n}.{u}" for n in cameras for u in CAMERA[:SEVEN]), *(f"joint.{n}" for n in joints))
-    at = [done.names.index(name) for name in names]
     return FoundRobot(
         cameras,
         {name: float(done.guess.offsets[j]) for name, j in joints.items()},
@@ -174,14 +167,7 @@ def _told(
         done.weak,
         counts,
         {str(geom): triple(np.clip(table[0], 0, 1)) for geom, table in first.tables.items()},
-        names,
-        rows(done.covariance[np.ix_(at, at)]),
     )
-
-
-def rows(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """Plain numbers, row by row."""
-    return tuple(tuple(float(v) for v in row) for row in matrix)
 
 
 def triple(values: np.ndarray) -> tuple[float, float, float]:

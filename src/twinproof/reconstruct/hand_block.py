@@ -19,7 +19,6 @@ from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, tri
 from twinproof.reconstruct.clips import clips_of, hand_of, offsets_of
 from twinproof.reconstruct.hand_camera import HandCamera, Prior, Start, hand_camera
 from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, hand_frames
-from twinproof.reconstruct.hand_fuse import fused, joint_priors
 from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_fit import Robot, shrunk_lens
 from twinproof.reconstruct.table_cameras import Still, StillPicture, TableCamera, on_table
@@ -34,23 +33,16 @@ STILL_FRAMES = 12  # of each still camera, for its view of the table without the
 
 @dataclass(frozen=True)
 class FoundHands:
-    """The riding cameras by name, with their links as the mounts' parents; still cameras and joint offsets that the
-    table told more about; and what was left out, and why."""
+    """The riding cameras by name, with their links as the mounts' parents; still cameras that the table told more
+    about; and what was left out, and why."""
 
     cameras: Mapping[str, FoundCamera]
     stills: Mapping[str, FoundCamera] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    offsets: Mapping[str, float] = field(default_factory=dict)
-    offset_sd: Mapping[str, float] = field(default_factory=dict)
 
     def applied(self, found: FoundRobot) -> FoundRobot:
         """What outlines told, with what the table told more."""
-        return replace(
-            found,
-            cameras={**found.cameras, **self.stills},
-            offsets={**found.offsets, **self.offsets},
-            offset_sd={**found.offset_sd, **self.offset_sd},
-        )
+        return replace(found, cameras={**found.cameras, **self.stills})
 
     def save(self, folder: Path) -> None:
         """Writes hands.json."""
@@ -89,8 +81,7 @@ def found_hands(
         try:
             hand = hand_of(robot, camera.mount.parent)
             frames = hand_frames(calibration, name, offsets_of(rig, found), hand, FRAMES)
-            priors = joint_priors(rig, found)
-            start = _start(calibration, name, frames, priors)
+            start = _start(calibration, name, frames)
             done = hand_camera(frames, hand, start[0], table, progress=progress)
         except TwinError as problem:
             notes.append(f"camera {name} is left out: {problem}")
@@ -98,11 +89,8 @@ def found_hands(
         notes += done.notes
         cameras[name] = _told(camera.mount.parent, done, start[1])
         if not stills:
-            found = fused(rig, found, done, priors)
-            stills = dict(found.cameras)
-            stills |= _measured(calibration, robot, found, (done, frames, hand, table), notes, progress)
-    told = (found.offsets, found.offset_sd) if stills else ({}, {})
-    return FoundHands(cameras, stills, tuple(notes), *told)
+            stills = _measured(calibration, robot, found, (done, frames, hand, table), notes, progress)
+    return FoundHands(cameras, stills, tuple(notes))
 
 
 def _measured(
@@ -140,9 +128,7 @@ def _moved(camera: FoundCamera, told: TableCamera) -> FoundCamera:
     return camera.placed(told.camera.T_world_camera, grown, told.covariance)
 
 
-def _start(
-    calibration: Calibration, name: str, frames: list[HandFrames], joint_rad: tuple[float, ...]
-) -> tuple[Start, int]:
+def _start(calibration: Calibration, name: str, frames: list[HandFrames]) -> tuple[Start, int]:
     camera = calibration.recording.rig.cameras[name]
     lens, mount = camera.intrinsics, camera.mount
     assert lens is not None
@@ -156,7 +142,6 @@ def _start(
         max(usual.turn_rad, mount.rotation_sd_rad),
         max(usual.shift_m, mount.position_sd_m),
         clock_s=max(usual.clock_s, camera.clock_offset_sd_s),
-        joint_rad=joint_rad,
     )
     return Start(mount, shrunk_lens(whole, shrink), prior=prior), shrink
 

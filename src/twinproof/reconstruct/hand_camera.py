@@ -67,7 +67,7 @@ class Prior:
     clock_s: float = 0.04
     readout_s: float = 0.01
     height_m: float = 0.002  # of the plane: mats and sheets have a thickness
-    joint_rad: float | tuple[float, ...] = 0.0017  # or m, that is left of an encoder's offset: of all, or of each
+    joint_rad: float = 0.0017  # or m, that is left of an encoder's offset
     ripple_rad: float = 0.0015  # or m, by which a joint is off at one picture and not at another: gears, play, bending
 
 
@@ -181,7 +181,7 @@ class _Work:
         """Of the unknowns, before anything is measured."""
         prior, mount = self.start.prior, self.start.mount
         turn, shift = max(prior.turn_rad, mount.rotation_sd_rad), max(prior.shift_m, mount.position_sd_m)
-        joints = np.broadcast_to(prior.joint_rad, self.frames[0].angles.value.shape[1])
+        joints = [prior.joint_rad] * self.frames[0].angles.value.shape[1]
         sds = [turn] * 3 + [shift] * 3 + [prior.log_focal, prior.clock_s, prior.readout_s, prior.height_m, *joints]
         return np.array(sds) ** -2.0
 
