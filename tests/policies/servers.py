@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -71,7 +72,10 @@ def openpi(
 ) -> Iterator[str]:
     """The address of a server that greets and then answers every message by `talk`."""
 
+    lines: list[ServerConnection] = []
+
     def handle(connection: ServerConnection) -> None:
+        lines.append(connection)
         if headers is not None:
             headers.append(connection.request.headers.get("Authorization"))
         with contextlib.suppress(ConnectionClosed, OSError):
@@ -92,6 +96,9 @@ def openpi(
         finally:
             server.shutdown()
             thread.join()
+            for line in lines:  # who forgot to hang up would keep the server's thread for ever
+                with contextlib.suppress(OSError):
+                    line.socket.shutdown(socket.SHUT_RDWR)
 
 
 def openpi_server(address: str, **changes: Any) -> Server:
@@ -182,20 +189,20 @@ class Groot:
 def groot(answer: Callable[[dict[str, Any]], bytes | None]) -> Iterator[str]:
     """The address of a server; an answer of None is silence from then on."""
     context = zmq.Context()
-    socket = context.socket(zmq.REP)
-    socket.setsockopt(zmq.LINGER, 0)
-    port = socket.bind_to_random_port("tcp://127.0.0.1")
+    end = context.socket(zmq.REP)
+    end.setsockopt(zmq.LINGER, 0)
+    port = end.bind_to_random_port("tcp://127.0.0.1")
     stop = threading.Event()
 
     def run() -> None:
         while not stop.is_set():
-            if socket.poll(20):
-                given = answer(groot_unpack(socket.recv()))
+            if end.poll(20):
+                given = answer(groot_unpack(end.recv()))
                 if given is None:
                     break
-                socket.send(given)
+                end.send(given)
         stop.wait()
-        socket.close()
+        end.close()
 
     thread = threading.Thread(target=run)
     thread.start()

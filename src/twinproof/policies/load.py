@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.policy import Policy
@@ -26,3 +29,16 @@ def actor_of(policy: Policy) -> Actor:
             raise PolicyError(
                 f"a policy of kind {policy.kind!r} holds no network: it is code. Construct its actor and pass that."
             )
+
+
+@contextmanager
+def acting(policy: Policy) -> Iterator[Actor]:
+    """The actor of a policy, for the length of a block: a connection that it made is ended afterwards."""
+    from twinproof.policies.served import ServedActor
+
+    actor = actor_of(policy)
+    try:
+        yield actor
+    finally:
+        if isinstance(actor, ServedActor):
+            actor.close()

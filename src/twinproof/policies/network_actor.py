@@ -80,6 +80,9 @@ class _Head:
         self.centre = np.array([s.mean if s else m for s, m in zip(scales, (low + high) / 2, strict=True)])
         self.reach = np.array([s.sd if s else h for s, h in zip(scales, self.half, strict=True)])
         self._memory = self._network.memory(0)
+        self.reset(1, None)
+        self.infer(np.zeros((1, width), np.float32))  # kernels are compiled now, and not in a robot's first tick
+        self.reset(0, None)
 
     def _check(self, stacked: int, width: int, outputs: int) -> None:
         encoder = self.layout.encoder
@@ -99,8 +102,9 @@ class _Head:
         self._history.reset(count, mask)
         if mask is None or any(len(kept) != count for kept in self._memory):
             self._memory = self._network.memory(count)
-        for kept in self._memory:
-            kept[slice(None) if mask is None else mask] = 0.0
+        else:
+            for kept in self._memory:
+                kept[mask] = 0.0
 
     def infer(self, row: np.ndarray) -> np.ndarray:
         """y of the newest observation, squashed where the layout says so, (N, chunk, actions)."""
