@@ -48,7 +48,8 @@ class Answer:
 class Where(Protocol):
     """A place where chunks of work run. Answers come in any order; a chunk whose worker died is run again."""
 
-    workers: int
+    @property
+    def workers(self) -> int: ...
 
     def run(self, fill: Fill, chunks: Sequence[Sequence[Piece]]) -> Iterator[list[Answer]]: ...
 
