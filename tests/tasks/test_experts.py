@@ -128,3 +128,34 @@ def test_an_expert_refuses_what_it_was_not_made_for():
         expert.act({"joint_position": np.zeros((3, 7))})
     with pytest.raises(TaskError, match="there is no scripted expert for the task 'juggle'"):
         expert_of(replace(task, name="juggle"))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_task_is_the_same_in_tensors(name):
+    task = made(name)
+    runs = []
+    for kind in ("numpy", "torch"):
+        arena = Arena(task.machine.scene, task, 2, play=Play(bank=2, auto_reset=False, nthread=1), arrays=kind)
+        expert = expert_of(task)
+        expert.reset(2, 0)
+        seen = arena.reset()
+        for _ in range(4):
+            action = expert.act({key: np.asarray(rows) for key, rows in seen.items()})[:, 0]
+            step = arena.step(arena.backing.array(action))
+            seen = step.observations
+        runs.append({**step.observations, **step.rewards, "error": task.error(step.situation)})
+    for key, rows in runs[0].items():
+        np.testing.assert_allclose(np.asarray(runs[1][key]), rows, rtol=1e-5, atol=1e-6, err_msg=key)
+
+
+def test_an_expert_waits_for_a_robot_that_was_pushed():
+    task = made("reach")
+    arena = Arena(task.machine.scene, task, 1, play=Play(bank=1, auto_reset=False, nthread=1))
+    expert = expert_of(task)
+    expert.reset(1, 0)
+    seen = arena.reset()
+    for _ in range(3):
+        expert.act(seen)
+    off = dict(seen, joint_position=seen["joint_position"] + 0.5)
+    told = [expert.act(off) for _ in range(20)]
+    assert abs(told[-1] - told[1]).max() < 0.05

@@ -11,7 +11,15 @@ from twinproof.nouns.twin import Twin
 from twinproof.sim.scene import Scene
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.sensed import Array, Fixed, Sensed, Situation, distance
-from twinproof.tasks.task import Setup, TaskSpec, action_channels, robot_channels, robot_seen
+from twinproof.tasks.task import (
+    Setup,
+    TaskSpec,
+    action_channels,
+    robot_channels,
+    robot_seen,
+    time_channel,
+    time_left,
+)
 from twinproof.tasks.things import pads_of, slider_of
 from twinproof.tasks.tips import TipPosition
 
@@ -55,6 +63,7 @@ def of(
             "handle": hold,
             "tip_to_handle": hold - at,
             "opening": opening(pose)[:, None],
+            **time_left(sensed, horizon_s),
         }
 
     def error(situation: Situation) -> Array:
@@ -90,6 +99,7 @@ def of(
         Channel("handle", "m", shape=(3,), frame="world"),
         Channel("tip_to_handle", "m", shape=(3,), frame="world"),
         Channel("opening", "m", shape=(1,)),
+        time_channel(),
         Channel("true_tip_to_handle", "m", shape=(3,), frame="world", privileged=True),
         Channel("true_opening", "m", shape=(1,), privileged=True),
         Channel("true_velocity", "rad/s or m/s", shape=(len(machine.joints),), privileged=True),

@@ -13,7 +13,7 @@ from twinproof.sim.scene import Scene
 from twinproof.tasks.handling import AT_REST_M_S, FALLEN_M, Handling
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.sensed import Array, Fixed, Sensed, Situation, distance
-from twinproof.tasks.task import Setup, TaskSpec, action_channels
+from twinproof.tasks.task import Setup, TaskSpec, action_channels, time_channel, time_left
 from twinproof.tasks.things import gripper_of, thing_of
 
 STAGES = ("grasp", "pick_up", "align", "second_grasp", "release", "place")
@@ -62,7 +62,7 @@ def of(
             "second_tip": other.tip(sensed.position, sensed.xp),
             "goal": sensed.goal,
             "object_to_goal": sensed.goal - seen["object_position"],
-            "time_left": 1.0 - sensed.time_s[:, None] / horizon_s,
+            **time_left(sensed, horizon_s),
         }
 
     def notes(situation: Situation) -> dict[str, Array]:
@@ -108,7 +108,7 @@ def of(
         Channel("second_tip", "m", shape=(3,), frame="world"),
         Channel("goal", "m", shape=(3,), frame="world"),
         Channel("object_to_goal", "m", shape=(3,), frame="world"),
-        Channel("time_left", "1", shape=(1,)),
+        time_channel(),
         Channel("stage", "1", shape=(1,), privileged=True),
         Channel("contact_force", "N", shape=(len(touch),), privileged=True),
     )

@@ -12,7 +12,7 @@ from twinproof.sim.scene import Scene
 from twinproof.tasks.handling import AT_REST_M_S, FALLEN_M, Handling
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.sensed import Array, Sensed, Situation, distance
-from twinproof.tasks.task import Setup, TaskSpec, action_channels
+from twinproof.tasks.task import Setup, TaskSpec, action_channels, time_channel, time_left
 from twinproof.tasks.things import gripper_of, thing_of
 
 UP_M, UP_S, BACK_M = 0.09, 0.8, 0.01
@@ -39,7 +39,7 @@ def of(
         return Setup((), at, yaw)
 
     def observe(sensed: Sensed) -> dict[str, Array]:
-        return {**hand.seen(sensed), "time_left": 1.0 - sensed.time_s[:, None] / horizon_s}
+        return {**hand.seen(sensed), **time_left(sensed, horizon_s)}
 
     def notes(situation: Situation) -> dict[str, Array]:
         return {"up_s": situation.notes["up_s"] + situation.period_s * (hand.height(situation) > UP_M)}
@@ -79,7 +79,7 @@ def of(
 
     seen = (
         *hand.channels(),
-        Channel("time_left", "1", shape=(1,)),
+        time_channel(),
         Channel("up_s", "s", shape=(1,), privileged=True),
         Channel("contact_force", "N", shape=(len(fingers),), privileged=True),
     )

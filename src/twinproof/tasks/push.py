@@ -12,7 +12,7 @@ from twinproof.sim.scene import Scene
 from twinproof.tasks.handling import AT_REST_M_S, FALLEN_M, Handling
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.sensed import Array, Sensed, Situation, distance
-from twinproof.tasks.task import Setup, TaskSpec, action_channels
+from twinproof.tasks.task import Setup, TaskSpec, action_channels, time_channel, time_left
 from twinproof.tasks.things import pads_of, thing_of
 
 NEAR_M = 0.03
@@ -42,7 +42,8 @@ def of(
 
     def observe(sensed: Sensed) -> dict[str, Array]:
         seen = hand.seen(sensed)
-        return {**seen, "goal": sensed.goal, "object_to_goal": sensed.goal - seen["object_position"][:, :2]}
+        to_goal = {"goal": sensed.goal, "object_to_goal": sensed.goal - seen["object_position"][:, :2]}
+        return {**seen, **to_goal, **time_left(sensed, horizon_s)}
 
     def error(situation: Situation) -> Array:
         return distance(situation.objects[name][:, :2], situation.goal)
@@ -74,6 +75,7 @@ def of(
         *hand.channels(),
         Channel("goal", "m", shape=(2,), frame="world"),
         Channel("object_to_goal", "m", shape=(2,), frame="world"),
+        time_channel(),
         Channel("true_object_to_goal", "m", shape=(2,), frame="world", privileged=True),
         Channel("contact_force", "N", shape=(len(touch),), privileged=True),
     )

@@ -20,6 +20,7 @@ from twinproof.tasks.sensed import Sensed
 from twinproof.tasks.task import TaskSpec
 
 Seen = Mapping[str, np.ndarray]
+WAIT_RAD = 0.3  # behind the plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,7 @@ class Scripted:
             for arm in machine.arms
         }
         self._lead = Lead(machine)
+        self._moving = sorted({column for columns in self._arms.values() for column in columns})
         self._count = 0
         self._joints = np.zeros((0, len(machine.joints)))
         self._ways: dict[str, _Way] = {}
@@ -97,8 +99,9 @@ class Scripted:
             columns = self._arms[tip]
             wanted[:, columns] = self._kinematics[tip].towards(wanted[:, columns], place, turn, self._per_rad_m)
             wanted[:, self._fingers[tip]] = grip[:, None]
+        far = np.abs(seen["joint_position"] - self._joints)[:, self._moving].max(axis=1, initial=0.0)
+        self._tick += far < WAIT_RAD  # a robot that was pushed, or that another one drives, is waited for
         self._joints = wanted
-        self._tick += 1
         limits = self._task.machine.limits
         told = np.clip(wanted + self._lead(wanted), limits.low, limits.high)
         action: np.ndarray = self._task.action(_as_sensed(seen), told)

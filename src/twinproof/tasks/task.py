@@ -141,6 +141,16 @@ def robot_channels(machine: Machine) -> tuple[Channel, ...]:
     )
 
 
+def time_channel() -> Channel:
+    """For tasks of several steps, where a policy may want to know how far along it should be: `time_left` fills it."""
+    return Channel("time_left", "1", shape=(1,))
+
+
+def time_left(sensed: Sensed, horizon_s: float) -> dict[str, Array]:
+    """The share of the horizon that is left, from 1 to 0."""
+    return {"time_left": 1.0 - sensed.time_s[:, None] / horizon_s}
+
+
 def robot_seen(sensed: Sensed) -> dict[str, Array]:
     """The channels of `robot_channels`."""
     return {"joint_position": sensed.position, "joint_velocity": sensed.velocity, "last_command": sensed.last}
