@@ -32,6 +32,28 @@ def test_groups_keep_what_the_robot_cannot_measure_from_the_policy():
     assert VecEnv(arena(), teacher=True).get_observations()["policy"].shape == (6, 9)
 
 
+def test_arenas_of_tensors_and_of_arrays_are_the_same_environment():
+    task = reach.of(scene(), horizon_s=0.4)
+    play = Play(bank=32, nthread=1)
+    envs = [VecEnv(Arena(scene(), task, 6, draws=ranges(), play=play, arrays=kind)) for kind in ("numpy", "torch")]
+    told = [env.restart(2) for env in envs]
+    for _ in range(50):
+        torch.testing.assert_close(told[0]["policy"], told[1]["policy"])
+        told = [env.step(torch.full((6, 1), 0.3))[0] for env in envs]
+    one, other = (env.counted() for env in envs)
+    assert one == pytest.approx(other)
+
+
+def test_poses_a_physics_step_behind_leave_the_motion_as_it_is():
+    task, told = reach.of(scene(), horizon_s=0.4), []
+    for current in (True, False):
+        world = Arena(scene(), task, 3, draws=ranges(), play=Play(bank=32, nthread=1, current=current))
+        for _ in range(20):
+            world.step(np.full((3, 1), 0.7))
+        told.append(np.array(world.situation.position))
+    np.testing.assert_array_equal(*told)
+
+
 def test_rsl_rls_own_runner_takes_it(capsys):
     gaussian = {"class_name": "GaussianDistribution"}
     config = {

@@ -93,7 +93,7 @@ class Arena:
         worlds = (self.scene, self.count, self.task.touch, self.task.machine.substeps)
         if device != "cpu":
             return DeviceBacking(*worlds, device=device, seed=self.seed)
-        return HostBacking(*worlds, tensors=arrays == "torch", nthread=self.play.nthread, seed=self.seed)
+        return HostBacking(*worlds, self.play, tensors=arrays == "torch", seed=self.seed)
 
     def _lay_out(self) -> None:
         task, model, backing = self.task, self.backing.model, self.backing

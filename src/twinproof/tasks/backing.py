@@ -16,6 +16,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
 from twinproof.tasks.noise import DeviceNoise, HostNoise
+from twinproof.tasks.play import Play
 from twinproof.tasks.sensed import Array
 
 
@@ -62,12 +63,14 @@ class HostBacking:
         count: int,
         touch: Sequence[tuple[str, str]],
         substeps: int,
+        play: Play,
         *,
         tensors: bool,
-        nthread: int,
         seed: int,
     ) -> None:
-        self.worlds = Worlds(scene, count, touch=touch, substeps=substeps, nthread=nthread, seed=seed)
+        self.worlds = Worlds(
+            scene, count, touch=touch, substeps=substeps, current=play.current, nthread=play.nthread, seed=seed
+        )
         self.model: Any = self.worlds.model
         self._bank: list[Theta] = []
         self.xp: Any = np

@@ -84,7 +84,7 @@ class PpoLearner:
         torch, algorithm, env = torch_module(), self.algorithm, self.env
         begun = time.perf_counter()
         observed = env.get_observations()
-        with torch.inference_mode():
+        with torch.no_grad():
             for _ in range(self.ppo.rollout):
                 observed, reward, done, extras = env.step(algorithm.act(observed))
                 # returns of about 1, whatever the discount: the critic begins at the right size

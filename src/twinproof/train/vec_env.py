@@ -95,7 +95,7 @@ class VecEnv:
         asked = actions if self._on is None else self._base_y(self._on) + self._on.share * actions
         cut = asked.clamp(-1.0, 1.0)
         commands = self._centre + self._half * cut
-        told = self.arena.step(commands if self.device != "cpu" else commands.numpy())
+        told = self.arena.step(commands.numpy() if self.arena.xp is np else commands)
         done = self._tensor(told.done)
         terms = {**told.rewards, **self._costs.terms(told)}
         reward = self._tensor(sum(terms.values()))

@@ -1,0 +1,144 @@
+"""How fast policies are trained, beside Stable-Baselines3: `python -m bench.train [RESULT.json]`, two CPU cores.
+
+Both do the same: PPO at reach with an arm over a cube, ten physics steps an action, other physics in every episode, the
+same network, batch and epochs; poses are read a physics step behind, as MuJoCo leaves them. `--device cuda` measures
+training on a GPU instead (bench/train_gpu.py), without Stable-Baselines3.
+
+1. environment steps a second and per CPU-second of physics, observations, reward and learning, the contenders in turns;
+   Stable-Baselines3 with every worker count below, the best counts
+2. seconds and CPU-seconds until 95 % of the newest 400 episodes succeed, exploration included
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+from bench.train_scene import DRAWS, HIDDEN, reach_task, scene, thetas
+
+from twinproof.tasks.arena import Arena, Play
+from twinproof.train.ppo import Ppo, PpoLearner
+from twinproof.train.tally import Tally
+from twinproof.train.torch_extra import quiet_torch, seed_torch
+from twinproof.train.vec_env import VecEnv
+
+WORLDS, TARGET, LONGEST_CPU_S, ROUND_CPU_S, ROUNDS = 256, 0.95, 170.0, 3.0, 3
+OURS = Ppo(rollout=16, hidden=HIDDEN)  # 4,096 samples a batch, as Stable-Baselines3 has
+WORKERS = (("Dummy", 8), ("Dummy", 32), ("Dummy", 128), ("Subproc", 2), ("Subproc", 8))
+
+
+def cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def ours(seed: int) -> PpoLearner:
+    """256 worlds on two threads."""
+    arena = Arena(scene(), reach_task(), WORLDS, draws=thetas(DRAWS), seed=seed, play=Play(nthread=2, current=False))
+    learner = PpoLearner(VecEnv(arena), OURS, seed)
+    seed_torch(seed, "bench", "train")
+    learner.env.restart(seed)
+    return learner
+
+
+def our_round(learner: PpoLearner) -> dict[str, float]:
+    """Some iterations of ours."""
+    begun, wall, steps = cpu_s(), time.perf_counter(), 0
+    while cpu_s() - begun < ROUND_CPU_S:
+        learner.iterate()
+        steps += learner.steps
+    return {"steps": steps, "cpu_s": cpu_s() - begun, "wall_s": time.perf_counter() - wall}
+
+
+def rates(found: list[dict[str, float]]) -> dict[str, float]:
+    """The best of the rounds, as a busy machine only ever slows."""
+    return {
+        "per_s": max(each["steps"] / each["wall_s"] for each in found),
+        "per_cpu_s": max(each["steps"] / each["cpu_s"] for each in found),
+    }
+
+
+def speed() -> dict[str, Any]:
+    """Every contender in turns, a few CPU-seconds each."""
+    from bench import train_sb3
+
+    mine, found = ours(0), {"ours": list[dict[str, float]]()}
+    mine.iterate()
+    for _ in range(ROUNDS):
+        with quiet_torch():
+            found["ours"].append(our_round(mine))
+        for kind, workers in WORKERS:
+            told = train_sb3.train(kind, workers, 0, lambda steps, used, success: used > ROUND_CPU_S)
+            found.setdefault(f"sb3 {kind} {workers}", []).append(told)
+    table = {name: rates(each) for name, each in found.items()}
+    for key in ("per_s", "per_cpu_s"):
+        others = {name: each[key] for name, each in table.items() if name != "ours"}
+        best = max(others, key=lambda name: others[name])
+        table[f"ratio {key}"] = {"best": best, "ratio": table["ours"][key] / others[best]}
+    return table
+
+
+def our_time(seed: int) -> dict[str, Any]:
+    with quiet_torch():
+        learner, tally, steps = ours(seed), Tally(), 0
+        begun, wall = cpu_s(), time.perf_counter()
+        while cpu_s() - begun < LONGEST_CPU_S and not (tally.episodes >= 200 and (tally.success or 0.0) >= TARGET):
+            learner.iterate()
+            counted = learner.env.counted()
+            tally.close(round(counted["ended"]), round(counted["succeeded"]))
+            steps += learner.steps
+        told = {"steps": steps, "cpu_s": cpu_s() - begun, "wall_s": time.perf_counter() - wall}
+    return {**told, "success": tally.success, "reached": (tally.success or 0.0) >= TARGET}
+
+
+def their_time(kind: str, workers: int, seed: int) -> dict[str, Any]:
+    from bench import train_sb3
+
+    def done(steps: int, used: float, success: float | None) -> bool:
+        return used > LONGEST_CPU_S or (success or 0.0) >= TARGET
+
+    told = train_sb3.train(kind, workers, seed, done)
+    return {**told, "reached": told["success"] >= TARGET}
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("result", nargs="?", type=Path)
+    asked.add_argument("--device", default="cpu")
+    asked.add_argument("--only", choices=("speed", "time"))
+    chosen = asked.parse_args()
+    if chosen.device != "cpu":
+        from bench import train_gpu
+
+        train_gpu.main(chosen.device, chosen.result)
+        return
+    result: dict[str, Any] = {"mujoco": mujoco.__version__, "worlds": WORLDS, "ppo": vars(OURS)}
+    if chosen.only != "time":
+        result["speed"] = speed()
+        print(json.dumps(result["speed"], indent=1), flush=True)
+    if chosen.only != "speed":
+        kind, workers = "Dummy", 32
+        if "speed" in result:
+            _, kind, count = result["speed"]["ratio per_cpu_s"]["best"].split()
+            workers = int(count)
+        result["time"] = {"ours": our_time(0), f"sb3 {kind} {workers}": their_time(kind, workers, 0)}
+        first, second = result["time"].values()
+        result["time"]["ratio cpu_s"] = first["cpu_s"] / second["cpu_s"]
+        result["time"]["ratio wall_s"] = first["wall_s"] / second["wall_s"]
+        print(json.dumps(result["time"], indent=1), flush=True)
+    if chosen.result:
+        chosen.result.write_text(json.dumps(result, indent=1, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, np.generic) else str(value)
+
+
+if __name__ == "__main__":
+    main()
