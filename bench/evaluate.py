@@ -4,7 +4,7 @@ A network of two layers of 128 acts in every trial and never succeeds, so that e
 side:
 
 batched    evaluate.closed_loop.run_jobs: all trials in one arena, threads inside MuJoCo
-pool       a process for each core, each trial alone through the same code
+pool       a process for each core, one world in each, trial after trial through the same code
 lean pool  a process for each core; a trial is a loop over mj_step written by hand for this task: its own observation,
            three matrix products, no noise, no delays, no trace but lists. The best that one at a time can be
 """
@@ -84,7 +84,7 @@ def _alone(asked: tuple[str, int, int]) -> int:
     name, first, count = asked
     task = task_on(name)
     actor, jobs = actor_of(network(task)), jobs_of(task, first + count)[first:]
-    return sum(len(run_jobs(task.machine.scene, task, actor, [job], nthread=1)) for job in jobs)
+    return len(run_jobs(task.machine.scene, task, actor, jobs, nthread=1, worlds=1))
 
 
 def _lean(asked: tuple[str, int, int]) -> int:

@@ -11,11 +11,13 @@ from tyro.conf import Positional
 from twinproof import settings
 
 if TYPE_CHECKING:
+    from twinproof.evaluate.beliefs import Beliefs
     from twinproof.evaluate.compare import Protocol
     from twinproof.evaluate.deploy import Place
     from twinproof.nouns.panel import Panel as Frozen
     from twinproof.nouns.recording import Recording
     from twinproof.nouns.robot import Robot
+    from twinproof.nouns.split import Split
     from twinproof.tasks.task import TaskSpec
 
 
@@ -153,6 +155,8 @@ class Evaluate:
     """'lab:BENCH?plant=0', or a Python file whose robot() gives a driver (docs/robot_interface.md)."""
     logged: Path | None = None
     """Instead of a robot: a Recording of real trials, labelled policy, condition and repeat."""
+    monitor: bool = False
+    """Watch every real trial: the twin foresees each tick, and slows or stops what it no longer explains."""
     home: tuple[str, ...] = ()
     """As the panel was frozen with."""
     change: str | None = None
@@ -288,7 +292,7 @@ def evaluate(config: Evaluate) -> int:
         beliefs,
         contenders_of(config.policy, task),
         Store(work),
-        _place(config, task, frozen),
+        _watched(config, _place(config, task, frozen), task, beliefs, split),
         None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
         "" if config.logged is None else f"logged trials in {config.logged.name}",
         config.change,
@@ -332,6 +336,22 @@ def _place(config: Evaluate, task: TaskSpec, frozen: Frozen) -> Place | None:
         robot = LabRobot(bench, int(asked.get("plant", "0")), effects=asked.get("effects", "all"))
         return Place(robot, f"lab bench '{bench}', simulated")
     return Place(_driver(Path(config.robot)), stated or f"the robot of {Path(config.robot).name}")
+
+
+def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Beliefs, split: Split) -> Place | None:
+    """The place with a monitor whose thresholds come from validation, where one was asked for."""
+    from dataclasses import replace
+
+    from twinproof.evaluate import report
+    from twinproof.evaluate.foresight import Foresight, guard, thresholds_of
+
+    if place is None or not config.monitor:
+        return place
+    foresight = Foresight(task.machine, beliefs.best)
+    found = thresholds_of(foresight, split.parts()[1].recording.episodes)
+    alarms = f"stops in at most {100 * found.stop_alpha:.0f} % of episodes where all is well"
+    report.say(f"monitor: slow at {found.slow:.2f}, stop at {found.stop:.2f} usual errors; {alarms}")
+    return replace(place, watch=guard(foresight, found))
 
 
 def _driver(path: Path) -> Robot:

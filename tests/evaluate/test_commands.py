@@ -49,7 +49,8 @@ def test_a_panel_is_frozen_and_run_on_the_lab_and_on_a_drivers_file(practice, tm
     assert (tmp_path / "dataset" / "meta" / "info.json").is_file()
     assert not (tmp_path / ".trials.work").exists()
     (tmp_path / "driver.py").write_text(DRIVER)
-    assert twinproof(*run, "--robot", tmp_path / "driver.py", "--out", tmp_path / "again") == 0
+    assert twinproof(*run, "--robot", tmp_path / "driver.py", "--monitor", "--out", tmp_path / "again") == 0
+    assert "monitor: slow at" in capsys.readouterr().out
     assert Trials.load(tmp_path / "again").reality == "the robot of driver.py"
     assert json.loads((tmp_path / "again" / "config.json").read_bytes())["settings"]["robot"].endswith("driver.py")
 

@@ -29,7 +29,7 @@ RIG = Rig("arm", tuple(Joint(name) for name in JOINTS), (Arm("arm", JOINTS, tip=
 
 def recorded(theta: Theta, seconds: float = 1.5, seed: int = 0) -> Episode:
     """What the arm with these values records at 100 Hz."""
-    scene, rate = Scene(ARM), 0.01
+    scene, rate = Scene(ARM).reserving(0.1), 0.01
     time_s = np.arange(round(seconds / rate)) * rate
     phase = np.random.default_rng(seed).uniform(0, 6, 2)
     command = 1.2 * np.sin(3 * time_s[:, None] + phase) * [1.0, 0.4]

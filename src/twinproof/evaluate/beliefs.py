@@ -50,16 +50,20 @@ class Beliefs:
             case _:
                 raise PanelError(f"the domain {cell.domain.name!r} is reality: its parameters are nobody's to choose.")
 
-    def point(self, condition: Condition) -> Theta:
-        """The best single value of every parameter, for the condition's object."""
-        best = Theta() if self.randomization is None else self.randomization.point()
+    @property
+    def best(self) -> Theta:
+        """The best single value of every parameter; of a family of objects, its centre."""
         if self.posterior is not None:
-            best = self.posterior.point()
-            family = self.posterior.population
-            if family is not None and condition.labels.get(OBJECT) in family.instances:
-                values = family.values[:, family.instances.index(condition.labels[OBJECT])]
-                best |= dict(zip(family.parameters, (self.posterior.weights @ values).tolist(), strict=True))
-        return self.twin.start | best
+            return self.twin.start | self.posterior.point()
+        return self.twin.start | (Theta() if self.randomization is None else self.randomization.point())
+
+    def point(self, condition: Condition) -> Theta:
+        """The same, for the condition's object where calibration saw it."""
+        family = None if self.posterior is None else self.posterior.population
+        if self.posterior is None or family is None or condition.labels.get(OBJECT) not in family.instances:
+            return self.best
+        values = family.values[:, family.instances.index(condition.labels[OBJECT])]
+        return self.best | dict(zip(family.parameters, (self.posterior.weights @ values).tolist(), strict=True))
 
     def draw(self, condition: Condition, seed: int) -> Theta:
         """One draw. Of an object that calibration never saw, the family's parameters are those of a new instance."""

@@ -58,6 +58,7 @@ class Place:
     reality: str
     sight: Sight = NoSight()  # it has no state
     safety: Safety | None = None
+    watch: Callable[[], Hook] | None = None  # gives a hook for each trial that slows or stops it (evaluate.foresight)
 
 
 def begins(task: TaskSpec, cell: Cell) -> Setup:
@@ -94,6 +95,7 @@ def real_run(
 ) -> tuple[Run, Driven]:
     """Drives one trial and judges it by what was measured. `hook` may slow or stop the policy (evaluate.monitor)."""
     check_place(task, place)
+    hook = place.watch() if hook is None and place.watch is not None else hook
     referee = Referee(task, np.array(setup.goal), place.sight)
 
     def watched(seen: Observation, command: np.ndarray) -> str:

@@ -14,6 +14,7 @@ from functools import partial
 from twinproof import __version__
 from twinproof.evaluate.beliefs import Beliefs, blind_order
 from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.decompose import Played, decompose, whole
 from twinproof.evaluate.deploy import Place, begins, check_place, real_run
 from twinproof.evaluate.freeze import check_frozen
 from twinproof.evaluate.pairs import apart_rmse
@@ -37,6 +38,7 @@ from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.task import TaskSpec
 
 Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
+TAKEN_APART = 40  # trials, at most, of which the gap is taken apart
 TOGETHER = 256  # simulated trials that are kept at once: a kill loses at most these
 
 
@@ -165,6 +167,7 @@ class _Run:
             **figures(exam.panel, trials, self.names),
             "smoke": dict(tried),
             "replay": told(replays, failed),
+            "decomposition": self._taken_apart(runs),
             "order": [self._told(place) for place in order if self.cells[place].domain.kind == "real"],
             "notes": self._notes(),
         }
@@ -184,6 +187,17 @@ class _Run:
             exam.split.ledger.head(),
             {"twinproof": __version__, "engine": engine()},
         )
+
+    def _taken_apart(self, runs: Mapping[int, Run]) -> Json:
+        """The gap of the policy under test in four steps, where it was run in reality and in the twin."""
+        who, played = self.exam.contenders[0], []
+        for place, cell in enumerate(self.cells):
+            partner = self.real_of.get((cell.policy, cell.condition.name, cell.repeat))
+            if cell.domain.kind == "twin" and cell.policy == who.name and partner is not None:
+                job = Job(cell, self.exam.beliefs.theta(cell), begins(self.exam.task, cell))
+                played.append(Played(job, runs[partner], runs[place]))
+        fit = [each for each in played if whole(each.real.trace)][:TAKEN_APART]
+        return decompose(self.scene, self.exam.task, who.actor, fit, self.rig) if fit else None
 
     @property
     def _has_real(self) -> bool:

@@ -55,16 +55,17 @@ class Replay:
     diverged_s: float | None  # when the simulation broke down; the numbers are up to there
 
 
-def replayed(scene: Scene, episode: Episode, theta: Theta, restart_s: float = np.inf) -> Episode:
+def replayed(scene: Scene, episode: Episode, theta: Theta, restart_s: float = np.inf, smooth: bool = True) -> Episode:
     """What the robot would have recorded in the twin, had it been sent the same: same signals, same stamps, no noise.
 
     It starts where the readings say the robot was, and again about every `restart_s`: a motion that magnifies small
-    errors, as a double pendulum's does, says nothing of the twin after a while. Where the twin diverges the signals
-    end, and a note says so.
+    errors, as a double pendulum's does, says nothing of the twin after a while. Starts are smoothed over the readings
+    around them; where commands jump at every tick and speeds are read well, `smooth=False` takes them as read. Where
+    the twin diverges the signals end, and a note says so.
     """
     matched = experiment(episode, scene)
     shooting = Shooting([matched], tuple(theta), restart_s)
-    qpos, qvel = shooting.starts
+    qpos, qvel = shooting.starts if smooth else as_read(shooting, matched.readings)
     variant = Variant(np.array([[theta[id] for id in theta]]), qpos, qvel)
     signals, broken = {}, np.inf
     begin, end = matched.begin_s, matched.begin_s + float(shooting.length.sum()) * shooting.step_s
@@ -92,6 +93,28 @@ def replayed(scene: Scene, episode: Episode, theta: Theta, restart_s: float = np
     )
 
 
+def as_read(shooting: Shooting, readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:
+    """Where windows begin, as positions and speeds were read: cubics between samples, nothing smoothed."""
+    qpos, qvel = (np.array(side) for side in shooting.starts)
+    speeds = {
+        int(v): (r.time_s, r.value[:, k]) for r in readings if r.kind == "velocity" for k, v in enumerate(r.place)
+    }
+    for reading in (each for each in readings if each.kind == "position"):
+        for k, q in enumerate(reading.place):
+            v = int(shooting.model.jnt_dofadr[list(shooting.model.jnt_qposadr).index(q)])
+            time_s, value = reading.time_s, reading.value[:, k]
+            slope = np.interp(time_s, *speeds[v]) if v in speeds else np.gradient(value, time_s)
+            after = np.clip(np.searchsorted(time_s, shooting.begin_s, side="right"), 1, len(time_s) - 1)
+            a, b = after - 1, after
+            wide = time_s[b] - time_s[a]
+            x = np.clip((shooting.begin_s - time_s[a]) / wide, 0.0, 1.0)
+            qvel[:, v] = slope[a] + x * (slope[b] - slope[a])
+            bend = (3 - 2 * x) * x**2
+            qpos[:, q] = value[a] + bend * (value[b] - value[a])
+            qpos[:, q] += wide * x * (1 - x) * ((1 - x) * slope[a] - x * slope[b])
+    return qpos, qvel
+
+
 def _signal(real: Signal, reading: Reading, time_s: np.ndarray, shown: np.ndarray) -> Signal:
     """The signal of a replay, with the columns that the model could be compared with."""
     if reading.kind == "pose":
@@ -103,10 +126,16 @@ def _signal(real: Signal, reading: Reading, time_s: np.ndarray, shown: np.ndarra
 
 
 def replay(
-    scene: Scene, episode: Episode, theta: Theta, rig: Rig, tips: Tips | None = None, restart_s: float = RESTART_S
+    scene: Scene,
+    episode: Episode,
+    theta: Theta,
+    rig: Rig,
+    tips: Tips | None = None,
+    restart_s: float = RESTART_S,
+    smooth: bool = True,
 ) -> Replay:
     """The error of one replay. Weights and ranges are the rig's; clocks are one and the same, so none is aligned."""
-    shown, scale, tips = replayed(scene, episode, theta, restart_s), scale_of(rig), tips or Tips()
+    shown, scale, tips = replayed(scene, episode, theta, restart_s, smooth), scale_of(rig), tips or Tips()
     real, sim = (motion_of(each, rig, scale.joints, side) for each, side in ((episode, "real"), (shown, "replayed")))
     (r0, r1), (_, s1) = real.span_s, sim.span_s
     broken = s1 if shown.notes else None

@@ -88,6 +88,9 @@ def trials(found: Trials, out: Path) -> None:
             else f"{r['value']:.2f} ({r['low']:.2f} … {r['high']:.2f})"
         )
         say(f"  {domain}: r {value}; a perfect twin would show {ceiling[0]:.2f} … {ceiling[2]:.2f}")
+    for step in told.get("decomposition") or ():
+        if step["value"] is not None:
+            say(f"  gap {step['step']}, {step['what']}: {step['value']:.3g} {step['unit']}")
     for claim in told["claims"]:
         why = claim.get("reason") or f"{claim['number']}: {claim['value']:.3g}, threshold {claim['threshold']:g}"
         say(f"  {claim['name']}: {claim['verdict']} ({why})")
