@@ -93,10 +93,6 @@ def main() -> None:
         part = Calibration(recording, "0" * 64)
         found, _ = found_robot(part, robot)
         hands = found_hands(part, robot, found, Plane())
-        alone = scored(found, json.loads((folder / "truth.json").read_text()), robot, recording)
-        for key in ("camera_mm", "camera_deg", "focal"):
-            total.setdefault(f"{key}, before the table", []).extend(alone[key])
-        found = hands.applied(found)
         (folder / "found").mkdir(exist_ok=True)
         found.save(folder / "found")
         hands.save(folder / "found")

@@ -1,7 +1,7 @@
 """A Twin from a Calibration part: the blocks in order, each kept in a work folder so that a stopped run goes on.
 
 calibrate   the robot's pictures         -> cameras, clocks, joint offsets
-hands       the table's pictures         -> cameras that ride on a link; still cameras and offsets once more
+hands       the table's pictures         -> cameras that ride on a link
 boards      tags and chessboards         -> the cameras that see them, where the user names some
 object      masks, hull, refined surface -> mesh and surfels; the background behind it -> surfels
 motion      the object followed          -> its pose over time, in an episode in which it moves
@@ -114,7 +114,7 @@ def _room(
     found = store.once(key, lambda: found_robot(calibration, robot, how.pictures, progress)[0], FoundRobot)
     key = content_hash([key, plain(how.table), "hands"])
     hands = store.once(key, lambda: found_hands(calibration, robot, found, how.table, progress), FoundHands)
-    room = Room(scene, robot, hands.applied(found), hands.cameras, how.table, how.physical)
+    room = Room(scene, robot, found, hands.cameras, how.table, how.physical)
     if not how.boards:
         return room, key, hands.notes
     key = content_hash([key, plain(how.boards), "boards"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +16,24 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Intrinsics, Mount, Rig
 from twinproof.nouns.strict import build, plain
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, triple
-from twinproof.reconstruct.clips import clips_of, hand_of, offsets_of
+from twinproof.reconstruct.clips import hand_of, offsets_of
 from twinproof.reconstruct.hand_camera import HandCamera, Prior, Start, hand_camera
-from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, hand_frames
+from twinproof.reconstruct.hand_camera_frames import HandFrames, hand_frames
 from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_fit import Robot, shrunk_lens
-from twinproof.reconstruct.table_cameras import Still, StillPicture, TableCamera, on_table
-from twinproof.reconstruct.table_scan import Scan
 from twinproof.sim.grid import Plane
-from twinproof.sim.render_camera import Camera, Lens
+from twinproof.sim.render_camera import Lens
 
-FORMAT = "twinproof/reconstruct-hand-cameras/1"
+FORMAT = "twinproof/reconstruct-hand-cameras/2"
 FRAMES = 120  # pictures that are laid on the table
-STILL_FRAMES = 12  # of each still camera, for its view of the table without the robot
 
 
 @dataclass(frozen=True)
 class FoundHands:
-    """The riding cameras by name, with their links as the mounts' parents; still cameras that the table told more
-    about; and what was left out, and why."""
+    """The riding cameras by name, with their links as the mounts' parents; and what was left out, and why."""
 
     cameras: Mapping[str, FoundCamera]
-    stills: Mapping[str, FoundCamera] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-    def applied(self, found: FoundRobot) -> FoundRobot:
-        """What outlines told, with what the table told more."""
-        return replace(found, cameras={**found.cameras, **self.stills})
 
     def save(self, folder: Path) -> None:
         """Writes hands.json."""
@@ -74,7 +65,6 @@ def found_hands(
     would only pull at it.
     """
     rig, cameras, notes = calibration.recording.rig, dict[str, FoundCamera](), list[str]()
-    stills = dict[str, FoundCamera]()
     for name in riding_cameras(rig):
         camera = rig.cameras[name]
         assert camera.mount is not None
@@ -88,44 +78,7 @@ def found_hands(
             continue
         notes += done.notes
         cameras[name] = _told(camera.mount.parent, done, start[1])
-        if not stills:
-            stills = _measured(calibration, robot, found, (done, frames, hand, table), notes, progress)
-    return FoundHands(cameras, stills, tuple(notes))
-
-
-def _measured(
-    calibration: Calibration,
-    robot: Robot,
-    found: FoundRobot,
-    scanned: tuple[HandCamera, list[HandFrames], Hand, Plane],
-    notes: list[str],
-    progress: Progress,
-) -> dict[str, FoundCamera]:
-    """The still cameras after their pictures of the table were held against the riding camera's mosaic of it."""
-    done, frames, hand, table = scanned
-    best = max(frames, key=lambda f: len(f.time_s))
-    episode = calibration.recording.episode(best.scene)
-    clips = clips_of(episode.fresh(), calibration.recording.rig, found, robot, frames=STILL_FRAMES)
-    stills = {}
-    for name, clip in clips.items():
-        k, hidden = clip.intrinsics, clip.robot
-        assert hidden is not None
-        lens = Lens(*clip.size, k.fx, k.fy, k.cx, k.cy, k.distortion)
-        pictures = [StillPicture(best.scene, rgb, mask) for rgb, mask in zip(clip.rgb, hidden, strict=True)]
-        before = np.array(found.cameras[name].covariance)
-        stills[name] = Still(Camera(lens, clip.T_world_camera[0]), before, pictures)
-    try:
-        told = on_table(Scan(done, [best], hand, table), stills, progress=progress)
-    except TwinError as problem:
-        notes.append(f"the still cameras were not measured against the table: {problem}")
-        return {}
-    notes += [note for each in told.values() for note in each.notes]
-    return {name: _moved(found.cameras[name], each) for name, each in told.items()}
-
-
-def _moved(camera: FoundCamera, told: TableCamera) -> FoundCamera:
-    grown = told.camera.lens.fx / camera.intrinsics.fx
-    return camera.placed(told.camera.T_world_camera, grown, told.covariance)
+    return FoundHands(cameras, tuple(notes))
 
 
 def _start(calibration: Calibration, name: str, frames: list[HandFrames]) -> tuple[Start, int]:
