@@ -39,10 +39,13 @@ def test_pixels_move_as_the_camera_and_the_joints_do(taken) -> None:  # noqa: F8
         assert (seen * told).sum() / (told * told).sum() == pytest.approx(1.0, abs=0.2)
 
 
+NONE = np.zeros((1, 1, 2))
+
+
 def test_a_bent_lens_moves_pixels_as_it_shows_them() -> None:
     lens = Lens(64, 48, 60.0, 60.0, 31.5, 23.5, (-0.2, 0.05, 0.0, 0.0))
     points = np.array([[[0.3, -0.1, 1.0]]])
-    shown = Shown(slice(0, 1), slice(0, 1), points, np.zeros((1, 1), int), np.zeros((1, 1, 2)), Camera(lens, np.eye(4)))
+    shown = Shown(slice(0, 1), slice(0, 1), points, np.zeros((1, 1), int), NONE, NONE, Camera(lens, np.eye(4)))
     by = shown.by_camera()[3][0, 0]  # a shift of the camera along x
     near = [pixels_of(Camera(lens, shifted(s)), points[0])[0][0] for s in (1e-5, -1e-5)]
     assert by == pytest.approx((near[0] - near[1]) / 2e-5, rel=1e-3)

@@ -21,43 +21,40 @@ KNOWN = 0.9  # trust in the plate below which nothing tells the robot from what 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """A picture with the robot drawn into it, cut to where it is: drawn, wanted, trust in each pixel, and slopes."""
+    """A picture with the robot drawn into it, cut to where it is: drawn, wanted, trust in each pixel.
+
+    `slopes` (along x and y) are of what moves: less by them along its way is what a pixel becomes.
+    """
 
     drawn: Float[np.ndarray, "H W C"]
     wanted: Float[np.ndarray, "H W C"]
     trust: Float[np.ndarray, "H W"]
-    slopes: Float[np.ndarray, "P H W C"]
+    slopes: Float[np.ndarray, "H W C 2"]
 
 
 @dataclass(frozen=True)
 class Outlines:
     """Where the robot is drawn against where the picture is not the plate: no colour is needed."""
 
-    def over(
-        self, image: SplatImage, motion: Float[np.ndarray, "P H W 2"], frames: RobotFrames, k: int, cut: Cut
-    ) -> Compared:
-        """`motion` is how pixels move with each unknown."""
+    def over(self, image: SplatImage, frames: RobotFrames, k: int, cut: Cut) -> Compared:
+        """Of picture k."""
         known = cut.of(frames.trust)
         wanted = cut.of(foreground(frames.rgb[k], frames.plate))[..., None]
         drawn = cut.inside(image.alpha)[..., None]
-        return Compared(drawn, wanted, known * (known > KNOWN), _moved(slopes_of(drawn), motion))
+        return Compared(drawn, wanted, known * (known > KNOWN), slopes_of(drawn))
 
 
 @dataclass(frozen=True)
 class Colours:
     """The robot in its learnt colours over the plate against the picture."""
 
-    def over(
-        self, image: SplatImage, motion: Float[np.ndarray, "P H W 2"], frames: RobotFrames, k: int, cut: Cut
-    ) -> Compared:
-        """`motion` is how pixels move with each unknown; the plate behind stays."""
+    def over(self, image: SplatImage, frames: RobotFrames, k: int, cut: Cut) -> Compared:
+        """Of picture k; the plate behind stays where it is."""
         plate, alpha = cut.of(frames.plate), cut.inside(image.alpha)[..., None]
         layer = cut.inside(image.colour)
         moving = slopes_of(layer) - slopes_of(alpha) * plate[..., None]
         drawn = layer + (1 - alpha) * plate
-        return Compared(
-            drawn, cut.of(frames.rgb[k]), np.maximum(cut.of(frames.trust), alpha[..., 0]), _moved(moving, motion)
-        )
+        return Compared(drawn, cut.of(frames.rgb[k]), np.maximum(cut.of(frames.trust), alpha[..., 0]), moving)
 
 
 @dataclass(frozen=True)
@@ -75,11 +72,6 @@ class Cut:
     def inside(self, small: np.ndarray) -> np.ndarray:
         """Of one that is averaged already."""
         return np.asarray(small[self.rows, self.cols])
-
-
-def _moved(slopes: Float[np.ndarray, "H W C 2"], motion: Float[np.ndarray, "P H W 2"]) -> Float[np.ndarray, "P H W C"]:
-    """What a pixel becomes when what it shows moves on: less by the slope along the way."""
-    return np.asarray(-np.einsum("hwca,phwa->phwc", slopes, motion.astype(np.float32)))
 
 
 def foreground(rgb: np.ndarray, plate: np.ndarray) -> Float[np.ndarray, "H W"]:

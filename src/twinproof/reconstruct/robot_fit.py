@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
 CAMERA = ("turn_x", "turn_y", "turn_z", "shift_x", "shift_y", "shift_z", "log_focal", "clock", "readout", "swell")
+FLAT = 4e-3  # per px: slopes below this are noise
 JOINT_STEP, CLOCK_STEP_S = 1e-3, 4e-3  # of links' motions, to either side
 CLOCK_SIDES = (CLOCK_STEP_S, -CLOCK_STEP_S)
 COVERED = 1.07  # inside a link so much more light is stopped than its discs draw
@@ -166,29 +167,31 @@ def frame_part(
     if shown is None:
         none = np.zeros((links, width, width + 1)) if by_link else None
         return Part(frames.camera, np.zeros((width, width)), np.zeros(width), 0.0, frames.episode, none)
-    motion = _motions(robot, guess, frames, time_s, shown, picture.alpha)
-    seen = level.compare.over(picture, motion, frames, k, Cut(level.block, shown.rows, shown.cols))
+    seen = level.compare.over(picture, frames, k, Cut(level.block, shown.rows, shown.cols))
     off = blurred(seen.drawn - seen.wanted, level.blur_px)
-    slopes = blurred(seen.slopes, level.blur_px)
+    slopes = np.moveaxis(blurred(np.moveaxis(seen.slopes, 3, 0), level.blur_px), 0, 3)
+    kept = (seen.trust > 0.05) & (np.abs(slopes).sum(axis=(2, 3)) > FLAT)  # what no motion changes says nothing
     place = np.arange(picture.alpha.shape[0], dtype=np.float32) / max(1, picture.alpha.shape[0] - 1) - 0.5
-    rows = place[shown.rows, None, None]
-    off = off + sight.readout_s * rows * slopes[CLOCK]  # the first order of a shutter that rolls
-    slopes[READOUT] = rows * slopes[CLOCK]
-    return _folded(frames, off, slopes, seen.trust, level, shown.link if by_link else None, links)
+    rows = np.broadcast_to(place[shown.rows, None], kept.shape)[kept]
+    motion = _motions(robot, guess, frames, time_s, shown.only(kept))
+    motion[READOUT] = rows[:, None] * motion[CLOCK]
+    J = -np.einsum("nca,pna->pnc", slopes[kept], motion)
+    r = off[kept] + sight.readout_s * J[READOUT]  # the first order of a shutter that rolls
+    return _folded(frames, r, J, seen.trust[kept], level, shown.link[kept] if by_link else None, links)
 
 
 def _motions(
-    robot: Robot, guess: Guess, frames: RobotFrames, time_s: float, shown: Shown, alpha: np.ndarray
-) -> Float[np.ndarray, "P H W 2"]:
+    robot: Robot, guess: Guess, frames: RobotFrames, time_s: float, shown: Shown
+) -> Float[np.ndarray, "P N 2"]:
     """How every unknown moves the pixels; the readout's place is left empty."""
     sight = guess.cameras[frames.camera]
     angles = angles_at(frames, sight, time_s) - guess.offsets
     here = robot.poses.at(angles)
-    out = np.zeros((len(CAMERA) + len(robot.sought), *shown.link.shape, 2), np.float32)
+    out = np.zeros((len(CAMERA) + len(robot.sought), len(shown.link), 2), np.float32)
     out[:CLOCK] = shown.by_camera()
     late, early = (robot.poses.at(angles_at(frames, sight, time_s + s) - guess.offsets) for s in CLOCK_SIDES)
     out[CLOCK] = shown.by_links(here, early, late, 2 * CLOCK_STEP_S)
-    out[SWELL] = shown.by_swell(alpha)
+    out[SWELL] = shown.outwards
     for column, joint in enumerate(robot.sought):
         by = JOINT_STEP * np.eye(len(angles))[joint]
         less, more = robot.poses.at(angles - by), robot.poses.at(angles + by)  # a larger offset is a smaller angle
@@ -198,20 +201,16 @@ def _motions(
 
 def _folded(
     frames: RobotFrames,
-    off: np.ndarray,
-    columns: np.ndarray,
-    trust: np.ndarray,
+    r: Float[np.ndarray, "N C"],
+    J: Float[np.ndarray, "P N C"],
+    trust: Float[np.ndarray, "N"],
     level: Level,
     owner: np.ndarray | None,
     links: int,
 ) -> Part:
-    moving = np.abs(columns).sum(axis=(0, 3)) > 1e-3  # pixels that no unknown moves say nothing
-    moving &= trust > 0.05
-    J, r = columns[:, moving], off[moving]
-    size = np.linalg.norm(r, axis=1) if len(r) else np.zeros(0)
-    scale = level.scale
-    w = trust[moving] / (1 + (size / scale) ** 2) ** 2
-    width = len(columns)
+    """The normal equations of a frame's pixels."""
+    size, scale, width = np.linalg.norm(r, axis=1), level.scale, len(J)
+    w = trust / (1 + (size / scale) ** 2) ** 2
     flat, weights = J.reshape(width, -1), np.repeat(w, r.shape[1])
     # neighbours share their noise by the blur, and edges by what the model of the looks lacks
     shared = max(1.0, 4 * np.pi * level.blur_px**2)
@@ -222,10 +221,10 @@ def _folded(
     shares = None
     if owner is not None:
         shares = np.zeros((links, width, width + 1))
-        for link in np.unique(owner[moving]):
-            mine = J[:, owner[moving] == link]
-            weighed = (mine * w[owner[moving] == link][:, None]).reshape(width, -1)
-            both = np.concatenate([mine.reshape(width, -1), -r[owner[moving] == link].reshape(1, -1)])
+        for link in np.unique(owner):
+            mine = owner == link
+            weighed = (J[:, mine] * w[mine][:, None]).reshape(width, -1)
+            both = np.concatenate([J[:, mine].reshape(width, -1), -r[mine].reshape(1, -1)])
             shares[link] = factor * weighed @ both.T
     return Part(frames.camera, hessian, pull, cost, frames.episode, shares)
 

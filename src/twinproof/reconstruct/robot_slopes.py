@@ -7,7 +7,7 @@ believes itself sure. Motions of pixels cancel as they should.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from twinproof.sim.render_camera import Camera, Lens, distort, pixel_rays
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
     from twinproof.sim.splat.render import SplatImage
 
@@ -28,13 +28,17 @@ TINY = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The robot in one picture, cut to where it is: for every pixel the point that it shows and the link's number."""
+    """The robot in one picture, cut to where it is: for every pixel the point that it shows and the link's number.
+
+    `*N` is rows and columns at first, one number for each pixel that counts after `only`.
+    """
 
     rows: slice
     cols: slice
-    points: Float[np.ndarray, "H W 3"]  # in the camera's frame
-    link: Int[np.ndarray, "H W"]
-    pixels: Float[np.ndarray, "H W 2"]  # less the lens's centre
+    points: Float[np.ndarray, "*N 3"]  # in the camera's frame
+    link: Int[np.ndarray, "*N"]
+    pixels: Float[np.ndarray, "*N 2"]  # less the lens's centre
+    outwards: Float[np.ndarray, "*N 2"]  # along the outline, one pixel; 0 inside
     camera: Camera
 
     @classmethod
@@ -54,9 +58,15 @@ class Shown:
         rays = pixel_rays(lens)[rows, cols]
         points = np.concatenate([rays, np.ones((*rays.shape[:2], 1))], axis=2) * depth[..., None]
         row, column = np.mgrid[rows, cols].astype(float)
-        return cls(rows, cols, points, link, np.stack([column - lens.cx, row - lens.cy], axis=2), camera)
+        pixels = np.stack([column - lens.cx, row - lens.cy], axis=2)
+        return cls(rows, cols, points, link, pixels, _outwards(picture.alpha[rows, cols]), camera)
 
-    def by_camera(self) -> Float[np.ndarray, "7 H W 2"]:
+    def only(self, kept: Bool[np.ndarray, "H W"]) -> Shown:
+        """Of these pixels alone."""
+        cut = {name: getattr(self, name)[kept] for name in ("points", "link", "pixels", "outwards")}
+        return replace(self, **cut)
+
+    def by_camera(self) -> Float[np.ndarray, "7 *N 2"]:
         """Pixels' motion by turn (camera frame), shift (world) and log focal length of the camera."""
         turns = [self._seen(np.cross(self.points, axis)) for axis in np.eye(3)]
         into = self.camera.T_world_camera[:3, :3].T
@@ -65,21 +75,16 @@ class Shown:
 
     def by_links(
         self, here: Float[np.ndarray, "G 4 4"], low: np.ndarray, high: np.ndarray, apart: float
-    ) -> Float[np.ndarray, "H W 2"]:
+    ) -> Float[np.ndarray, "*N 2"]:
         """Pixels' motion when the links go from `low` to `high`, by one unit of which the two are `apart`."""
         T = self.camera.T_world_camera
         rate = (high - low) / apart @ np.linalg.inv(here)  # of a point in the world that is fixed to a link
         world = self.points @ T[:3, :3].T + T[:3, 3]
-        turned = np.einsum("hwij,hwj->hwi", rate[self.link][..., :3, :3], world) + rate[self.link][..., :3, 3]
+        own = rate[self.link]
+        turned = np.einsum("...ij,...j->...i", own[..., :3, :3], world) + own[..., :3, 3]
         return self._seen(turned @ T[:3, :3])
 
-    def by_swell(self, alpha: Float[np.ndarray, "H W"]) -> Float[np.ndarray, "H W 2"]:
-        """Outwards by one pixel along the outline, and nothing inside."""
-        gone = slopes_of(alpha[self.rows, self.cols][..., None])[..., 0, :]
-        size = np.linalg.norm(gone, axis=2)
-        return np.asarray(np.where((size > EDGE)[..., None], -gone / np.maximum(size, TINY)[..., None], 0.0))
-
-    def _seen(self, motion: Float[np.ndarray, "H W 3"]) -> Float[np.ndarray, "H W 2"]:
+    def _seen(self, motion: Float[np.ndarray, "*N 3"]) -> Float[np.ndarray, "*N 2"]:
         """A motion of points in the camera's frame as one of pixels."""
         lens, z = self.camera.lens, np.maximum(self.points[..., 2:], 1e-3)
         flat = (motion[..., :2] - self.points[..., :2] / z * motion[..., 2:]) / z
@@ -101,6 +106,12 @@ def slopes_of(picture: Float[np.ndarray, "H W C"]) -> Float[np.ndarray, "H W C 2
 
     along = [correlate1d(np.asarray(picture, np.float32), STENCIL, axis=axis, mode="nearest") for axis in (1, 0)]
     return np.stack(along, axis=-1)
+
+
+def _outwards(alpha: Float[np.ndarray, "H W"]) -> Float[np.ndarray, "H W 2"]:
+    gone = slopes_of(alpha[..., None])[..., 0, :]
+    size = np.linalg.norm(gone, axis=2)
+    return np.asarray(np.where((size > EDGE)[..., None], -gone / np.maximum(size, TINY)[..., None], 0.0))
 
 
 def _box(shown: np.ndarray) -> tuple[slice, slice]:
