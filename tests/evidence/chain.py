@@ -35,6 +35,25 @@ PARAMETERS = ("joint.hinge.damping", "joint.hinge.frictionloss", "body.bob.mass"
 DELAY = ParameterInfo("actuator.hinge.delay", "s", 0.0, 0.1)
 LAMP = ParameterInfo("light.lamp.intensity", "1", 0.05, 20.0, log=True)
 SECONDS = 0.8
+RATE = {"value": 0.8, "low": 0.1, "high": 1.0}
+SUMMARY = {
+    "notes": ["the stand was screwed down"],
+    "decomposition": [
+        {"step": 1, "what": "replay of the robot's commands", "unit": "share", "value": 0.03, "interval": [0.02, 0.04]},
+        {"step": 2, "what": "closed loop", "unit": "share", "value": 0.05},
+    ],
+    "agreement": {
+        "twin": {"pearson": RATE, "mmrv": RATE, "bias_points": RATE, "ceiling": {"pearson": [0.2, 0.8, 0.99]}},
+        "draws": {"pearson": None, "mmrv": RATE, "bias_points": RATE, "ceiling": {"pearson": [0.2, 0.8, 0.99]}},
+    },
+    "replay": {
+        "worlds": [
+            {"condition": "a", "domain": "twin", "repeat": 0, "time_s": [0.0, 0.5, 1.0], "course": [0.0, 0.01, 0.02]},
+            {"condition": "b", "domain": "twin", "repeat": 0, "time_s": [0.0, 0.5, 1.0], "course": [0.0, 0.02, 0.05]},
+            {"condition": "a", "domain": "nominal", "repeat": 0, "time_s": [0.0, 1.0], "course": [0.0, 0.09]},
+        ]
+    },
+}
 
 
 def build(folder: Path) -> Folders:
@@ -191,7 +210,7 @@ def _trials(folder: Path, panel: Panel, posterior: Posterior, policies: dict[str
     hashes = {f"policy/{name}": policy.hash for name, policy in policies.items()}
     parents = {"panel": panel.hash, "split": split.hash, "posterior": posterior.hash, **hashes}
     Trials(
-        tuple(rows), parents, traces, {"notes": ["the stand was screwed down"]},
+        tuple(rows), parents, traces, SUMMARY,
         reality="lab bench 'pendulum', simulated", attempt=attempt, ledger=ledger, versions={"mujoco": "3.17.0"},
     ).save(folder / "trials")  # fmt: skip
 

@@ -17,6 +17,7 @@ from twinproof.evidence import charts
 from twinproof.evidence.assemble import assemble
 from twinproof.evidence.markdown import markdown
 from twinproof.evidence.model import model_of
+from twinproof.evidence.model_summary import curves_of
 from twinproof.evidence.page import page
 from twinproof.evidence.page_parts import percent
 from twinproof.evidence.style import SCRIPT, STYLE
@@ -33,6 +34,7 @@ NAMED = (
     "seeds",
     "machine",
     "views",
+    "agreement",
 )  # tables whose names come from outside
 FIXED = ("verdict", "kind", "better", "layer", "part", "value_kind", "label", "over", "level", "judged")
 PNG = base64.b64decode(
@@ -86,7 +88,7 @@ def test_hostile_texts_from_anywhere_stay_texts(told):
         {**claim, "verdict": before["verdict"]}
         for claim, before in zip(dirty["evidence"]["claims"], told["evidence"]["claims"], strict=True)
     ]
-    dirty["inputs"]["training"] = {HOSTILE: {**next(iter(told["inputs"]["training"].values()))}}
+    dirty["inputs"]["training"] = {HOSTILE: next(iter(told["inputs"]["training"].values()))}
     made = page(dirty, dict.fromkeys(SHOTS, PNG))
     found = Reader(made)
     assert len(found.of("script")) == 1
@@ -212,6 +214,7 @@ def test_evidence_without_curves_strips_or_failures_has_a_report_too(told):
     bare = json.loads(json.dumps(told))
     bare["evidence"].update(strips=[], divergence=[], failed=[])
     bare["inputs"].update(training={}, coverage=None)
+    bare["inputs"]["summary"] = {"decomposition": [], "agreement": None, "replay": [], "notes": []}
     bare["inputs"]["posterior"].update(
         discrepancy=[], no_discrepancy="one window", validation=None, weak_directions=["a + b"]
     )
@@ -219,6 +222,24 @@ def test_evidence_without_curves_strips_or_failures_has_a_report_too(told):
     for words in ("No trial failed", "were not held against validation", "Not estimated: one window", "a + b"):
         assert words in made
     assert 'id="training"' not in made
+    assert 'id="differences"' not in made
+
+
+def test_what_evaluate_computed_is_shown(saved):
+    text = (saved / "report.html").read_text()
+    for words in (
+        "Where the gap arises",
+        "replay of the robot&#x27;s commands",
+        "r of a perfect twin",
+        "Replay: logged",
+    ):
+        assert words in text
+
+
+def test_rewards_are_added_up_and_what_was_not_logged_is_not_drawn():
+    rows = ({"steps": 1.0, "reward/a": 1.0, "reward/b": 2.0}, {"steps": 2.0, "reward/a": 3.0, "success": 0.5})
+    assert curves_of(rows) == [{"value": "reward", "steps": "steps", "points": [[1.0, 3.0], [2.0, 3.0]]}]
+    assert curves_of(()) == []
 
 
 def test_a_holdout_opened_more_than_once_is_flagged(told):
@@ -240,7 +261,8 @@ def test_a_holdout_opened_more_than_once_is_flagged(told):
         (1234.5, "1230"),
         (45678.0, "45\u202f700"),
         (1.2e-5, "1.2·10⁻⁵"),
-        (-2.0, "-2"),
+        (1.2e-4, "0.00012"),
+        (-2.0, "−2"),
         (1e20, "1·10²⁰"),
     ],
 )

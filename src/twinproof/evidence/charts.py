@@ -102,24 +102,22 @@ def range_row(entry: Mapping[str, Any]) -> str:
     return picture(220, 36, said, parts, "small")
 
 
-def courses(rows: Sequence[Mapping[str, Any]], unit: str) -> str:
-    """How far domains drift from reality: medians with bands of four pairs in five."""
-    top = max(max(row["high"]) for row in rows) * 1.05 or 1.0
+def courses(rows: Sequence[Mapping[str, Any]], label: str) -> str:
+    """How far worlds drift from reality: medians, and for the first the band of four pairs in five."""
+    top = max(*rows[0]["high"], *(value for row in rows for value in row["median"])) * 1.05 or 1.0
     begin, end = min(row["time_s"][0] for row in rows), max(row["time_s"][-1] for row in rows)
     frame = Frame(58, 30, WIDE - 70, 190, (begin, end), (0, top))
-    parts = frame.axes("time / s", f"RMS difference of the joints / {unit}")
-    for kind, row in zip(SERIES * 4, rows, strict=False):
-        upper = [frame.at(t, v) for t, v in zip(row["time_s"], row["high"], strict=True)]
-        lower = [frame.at(t, v) for t, v in zip(row["time_s"], row["low"], strict=True)]
-        if row["pairs"] > 1:
-            parts.append(area([*upper, *reversed(lower)], class_=f"band {kind}"))
+    parts = frame.axes("time / s", label)
+    if rows[0]["pairs"] > 1:
+        upper = [frame.at(t, v) for t, v in zip(rows[0]["time_s"], rows[0]["high"], strict=True)]
+        lower = [frame.at(t, v) for t, v in zip(rows[0]["time_s"], rows[0]["low"], strict=True)]
+        parts.append(area([*upper, *reversed(lower)], class_=f"band {SERIES[0]}"))
+    named = list(zip(SERIES * 4, rows, strict=False))
+    for kind, row in reversed(named):
         parts.append(path([frame.at(t, v) for t, v in zip(row["time_s"], row["median"], strict=True)], class_=kind))
-    said = "RMS difference from reality over time: " + "; ".join(
-        f"{row['domain']} ends at {shown(row['median'][-1])} {unit}" for row in rows
-    )
-    return picture(
-        WIDE, 262, said, [*parts, *_legend([(k, r["domain"]) for k, r in zip(SERIES * 4, rows, strict=False)])], "wide"
-    )
+    ends = "; ".join(f"{row['domain']} ends at {shown(row['median'][-1])}" for row in rows)
+    parts += _legend([(kind, row["domain"]) for kind, row in named])
+    return picture(WIDE, 262, f"{label} over time: {ends}", parts, "wide")
 
 
 def _legend(entries: Sequence[tuple[str, str]], y: float = 9) -> list[str]:
@@ -133,25 +131,22 @@ def _legend(entries: Sequence[tuple[str, str]], y: float = 9) -> list[str]:
 
 
 def training(curves: Mapping[str, Mapping[str, Any]]) -> str:
-    """Success, or what was logged instead, over the steps of training."""
-    value = next(iter(curves.values()))["value"]
-    shown_ones = {name: curve for name, curve in curves.items() if curve["value"] == value}
-    points = {name: np.array(curve["points"]) for name, curve in shown_ones.items()}
+    """One value, such as success, over the steps of each policy's training."""
+    one = next(iter(curves.values()))
+    value, steps = one["value"], one["steps"]
+    points = {name: np.array(curve["points"]) for name, curve in curves.items()}
     every = np.concatenate(list(points.values()))
-    share = value.startswith("success")
+    share = value == "success"
     low, high = (0.0, 1.0) if share else (float(every[:, 1].min()), float(every[:, 1].max()))
-    frame = Frame(
-        58, 30, WIDE - 70, 180, (0.0, float(every[:, 0].max()) or 1.0), (low, high if high > low else low + 1)
-    )
-    steps = next(iter(shown_ones.values()))["steps"]
-    parts = frame.axes(f"{steps} of training", value.replace("_", " "), percent=share)
-    for kind, (_, rows) in zip(SERIES * 4, points.items(), strict=False):
+    right = float(every[:, 0].max()) or 1.0
+    frame = Frame(58, 30, WIDE - 70, 150, (0.0, right), (low, high if high > low else low + 1))
+    parts = frame.axes(f"{steps} of training", value, percent=share)
+    named = list(zip(SERIES * 4, points.items(), strict=False))
+    for kind, (_, rows) in named:
         parts.append(path([frame.at(x, y) for x, y in rows.tolist()], class_=kind))
-    said = f"Training: {value} over {steps}; " + ", ".join(
-        f"{name} ends at {shown(rows[-1, 1])}" for name, rows in points.items()
-    )
-    parts += _legend([(kind, name) for kind, name in zip(SERIES * 4, points, strict=False)])
-    return picture(WIDE, 252, said, parts, "wide")
+    ends = ", ".join(f"{name} ends at {shown(float(rows[-1, 1]))}" for name, rows in points.items())
+    parts += _legend([(kind, name) for kind, (name, _) in named])
+    return picture(WIDE, 222, f"Training: {value} over {steps}; {ends}", parts, "wide")
 
 
 def strip(entry: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from twinproof.evidence.gather import Gathered
+from twinproof.evidence.model_summary import curves_of, summary_of
 from twinproof.evidence.model_traces import short
 from twinproof.nouns.belief import Prior
 from twinproof.nouns.hashing import Json
@@ -20,9 +21,6 @@ from twinproof.nouns.twin import Twin
 BINS = 36
 DOTS = 240  # draws in the plot of pairs
 MOST_PAIRED = 6  # parameters in the plot of pairs
-POINTS = 240  # of a training curve
-CURVES = ("success", "success_rate", "reward", "return", "mean_reward", "loss")
-STEPS = ("steps", "step", "env_steps", "iteration")
 
 
 def inputs_of(found: Gathered) -> dict[str, Json]:
@@ -33,13 +31,13 @@ def inputs_of(found: Gathered) -> dict[str, Json]:
         "posterior": posterior_of(found.posterior),
         "ranges": ranges_of(found.randomization, found.posterior),
         "coverage": None if found.coverage is None else _coverage(found.coverage),
-        "training": {name: curve for name, rows in found.curves.items() if (curve := _curve(rows))},
+        "training": {name: curves for name, rows in found.curves.items() if (curves := curves_of(rows))},
         "policies": {
             name: {"kind": policy.kind, "seed": policy.seed, "deployable": policy.deployable}
             for name, policy in found.policies.items()
         },
         "pictures": sorted(found.pictures),
-        "summary": {name: plain(found.trials.summary[name]) for name in ("notes",) if name in found.trials.summary},
+        "summary": summary_of(found.trials.summary),
     }
 
 
@@ -172,14 +170,3 @@ def ranges_of(randomization: Randomization, posterior: Posterior) -> list[dict[s
 def _coverage(told: Mapping[str, Any]) -> dict[str, Json]:
     names = ("level", "covered", "interval", "covered_by_parameters_alone", "episodes", "judged_on", "widened")
     return {name: plain(told[name]) for name in (*names, "misses", "signals", "notes") if told.get(name) is not None}
-
-
-def _curve(rows: tuple[Mapping[str, float], ...]) -> dict[str, Json]:
-    """Steps against success, or against reward where success was not logged."""
-    steps = next((name for name in STEPS if rows and name in rows[-1]), None)
-    value = next((name for name in CURVES if any(name in row for row in rows)), None)
-    if value is None:
-        return {}
-    points = [(row.get(steps, k) if steps else k, row[value]) for k, row in enumerate(rows) if value in row]
-    points = points[:: max(1, -(-len(points) // POINTS))]
-    return {"value": value, "steps": steps or "row", "points": [[short(x), short(y)] for x, y in points]}

@@ -13,7 +13,7 @@ from twinproof.nouns.signal import Signal
 from twinproof.nouns.trace import Trace
 from twinproof.nouns.trial import Trial
 
-MOMENTS = 80  # of a course in the report
+MOMENTS = 120  # of a course in the report
 STRIPS = 3  # pairs whose events are drawn
 MOST_PAIRS = 200  # of a domain that are read
 
@@ -48,7 +48,7 @@ def divergence_of(evidence: Evidence) -> list[dict[str, Json]]:
                 courses.append(course[:2])
                 unit = course[2]
         if courses:
-            found.append({"domain": domain.name, "kind": domain.kind, "unit": unit, **_band(courses)})
+            found.append({"domain": domain.name, "kind": domain.kind, "unit": unit, **band_of(courses)})
     return found
 
 
@@ -78,7 +78,8 @@ def _at(signal: Signal, column: int, grid: np.ndarray) -> np.ndarray:
     return values
 
 
-def _band(courses: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, Json]:
+def band_of(courses: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, Json]:
+    """Median and the band of four in five at each moment, while half of the courses run."""
     grid = np.linspace(min(t[0] for t, _ in courses), max(t[-1] for t, _ in courses), MOMENTS)
     rows = np.full((len(courses), MOMENTS), np.nan)
     for row, (time_s, value) in zip(rows, courses, strict=True):

@@ -38,7 +38,7 @@ def page(told: Mapping[str, Any], pictures: Mapping[str, bytes], scene_html: str
         "ranges": ("Ranges", ranges(inputs)),
         "training": ("Training", training(inputs)),
         "trials": ("Trials", trials(own)),
-        "differences": ("Real and twin", differences(own)),
+        "differences": ("Real and twin", differences(own, inputs)),
         "failures": ("Failures", failures(own)),
         "ledger": ("Ledger", ledger(own)),
         "provenance": ("Provenance", provenance(own, inputs)),
@@ -129,7 +129,8 @@ def _success(own: Mapping[str, Any]) -> str:
     others: list[list[str]] = []
     for row in figures["success"]:
         kind = "real" if row["kind"] == "real" else "simulated"
-        about = kinds[row["domain"]].get("description") or KINDS[row["kind"]]
+        about = kinds[row["domain"]].get("description") or (own["reality"] if kind == "real" else "")
+        about = about or KINDS[row["kind"]]
         world = f'|{kind}|{e(row["domain"])} <span class="soft small">{e(about)}</span>'
         drawn = track(row["value"], (0.0, 1.0), (row["low"], row["high"]))
         rest = [f"{row['successes']} of {row['trials']}", spread(row, as_percent=True), drawn]
@@ -181,10 +182,9 @@ def _task(task: Mapping[str, Any]) -> str:
 
 
 def _channel(channel: Mapping[str, Any]) -> str:
-    shape = "×".join(map(str, channel["shape"])) if channel.get("shape") else ""
+    size = f"[{'×'.join(map(str, channel['shape']))}]" if channel.get("shape") else ""
     unit = channel["unit"] if channel["unit"] not in ("", "1") else ""
-    inside = " ".join(text for text in (shape, unit) if text)
-    return e(channel["name"]) + (f' <span class="soft">{e(inside)}</span>' if inside else "")
+    return e(channel["name"] + size) + (f' <span class="soft">{e(unit)}</span>' if unit else "")
 
 
 def _holdout(holdout: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from twinproof.evidence.gather import PICTURE_KINDS
 from twinproof.evidence.page_parts import chip, e, figure, key, percent, section, sentences, spread, table, track
 from twinproof.evidence.svg import between, shown
 
+FEW_PAIRED = 4  # parameters whose pairs leave room for words beside them
 DEGREES = 57.29577951308232
 
 
@@ -139,7 +140,8 @@ def posterior(own: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
     nothing = "<p>Every parameter was moved by the data, and no direction is weak.</p>"
     limits = f"<h3>What the data cannot tell</h3>{sentences(weak) or nothing}"
     limits += _model_error(told) + _bands(told["validation"])
-    parts.append(f'<div class="two"><div>{pairs}</div><div>{limits}</div></div>' if pairs else limits)
+    few = len(told["paired"]) <= FEW_PAIRED
+    parts.append(f'<div class="two"><div>{pairs}</div><div>{limits}</div></div>' if pairs and few else pairs + limits)
     return section("posterior", "Parameters", *parts)
 
 
@@ -193,20 +195,19 @@ def _bands(validation: Mapping[str, Any] | None) -> str:
 
 def ranges(inputs: Mapping[str, Any]) -> str:
     """What training drew from, held against what was inferred; each with its source and reason."""
-    rows = []
+    rows, why = [], []
     for entry in inputs["ranges"]:
+        id, unit = e(entry["parameter"]["id"]), entry["parameter"]["unit"]
+        ends = f'<span class="nw">{between(entry["low"], entry["high"])}</span>'
         covers = "–" if entry["covers"] is None else percent(entry["covers"])
-        about = f"{entry['approximates']}; checked by {entry['check']}"
-        why = f'{e(entry["reason"])}<br><span class="soft small">{e(about)}</span>'
-        unit = entry["parameter"]["unit"] if entry["parameter"]["unit"] != "1" else ""
-        ends = (
-            f'<span class="nw">{between(entry["low"], entry["high"])}</span> <span class="soft small">{e(unit)}</span>'
-        )
-        drawn = charts.range_row(entry)
-        rows.append([e(entry["parameter"]["id"]), ends, drawn, chip(entry["source"]), covers, why])
-    head = ("parameter", "range", "range and posterior", "source", "covers", "why")
-    caption = "Bar: the range. Tick: its point. Line above: 90 % of the posterior."
-    return section("ranges", "Ranges", table(head, rows, caption, (4,)), _coverage(inputs["coverage"]))
+        named = "" if unit == "1" else e(unit)
+        rows.append([id, ends, named, charts.range_row(entry), chip(entry["source"]), covers])
+        why.append([id, e(entry["reason"]), e(entry["approximates"]), e(entry["check"])])
+    head = ("parameter", "range", "unit", "range and posterior", "source", "covers")
+    caption = "Bar: the range. Tick: its point. Line above: 90 % of the posterior, and the share of it that is covered."
+    reasons = table(("parameter", "why it is in doubt", "what it stands for", "what checks it"), why)
+    folded = f"<details><summary>Why each is in doubt, and what checks it</summary>{reasons}</details>"
+    return section("ranges", "Ranges", table(head, rows, caption, (5,)), folded, _coverage(inputs["coverage"]))
 
 
 def _coverage(told: Mapping[str, Any] | None) -> str:
@@ -232,14 +233,19 @@ def _coverage(told: Mapping[str, Any] | None) -> str:
 
 
 def training(inputs: Mapping[str, Any]) -> str:
-    """The curve of each policy's training, where one was logged."""
-    if not inputs["training"]:
+    """The curves of each policy's training, where they were logged."""
+    told = inputs["training"]
+    values = dict.fromkeys(curve["value"] for curves in told.values() for curve in curves)
+    drawn = []
+    for value in values:
+        same = {name: curve for name, curves in told.items() for curve in curves if curve["value"] == value}
+        drawn.append(figure(charts.training(same), f"{value[0].upper()}{value[1:]}, as logged while training."))
+    if not drawn:
         return ""
     rows = [
         [e(name), e(policy["kind"]), str(policy["seed"]), "yes" if policy["deployable"] else "no"]
         for name, policy in inputs["policies"].items()
     ]
-    drawing = figure(charts.training(inputs["training"]), "As logged while training, in simulation.")
     return section(
-        "training", "Training", drawing, table(("policy", "kind", "seed", "deployable"), rows, "Policies.", (2,))
+        "training", "Training", *drawn, table(("policy", "kind", "seed", "deployable"), rows, "Policies.", (2,))
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twinproof.evidence import charts
-from twinproof.evidence.page_parts import code, e, facts, figure, percent, section, sentences, spread, table
+from twinproof.evidence.page_parts import code, e, facts, figure, percent, section, sentences, spread, table, track
 from twinproof.evidence.svg import shown
 
 FEW = 12  # rows of a table that is not folded away
@@ -24,6 +24,8 @@ def trials(own: Mapping[str, Any]) -> str:
     metrics: dict[tuple[str, str], dict[str, str]] = {}
     about = {}
     for row in sorted(figures["metrics"], key=lambda row: row["metric"]):
+        if row["over"] == "conditions" and row["policy"] != figures["judged"]:
+            continue  # a replay is the same for every policy
         unit = "" if row["unit"] == "1" else f"{row['unit']}, "
         about[row["metric"]] = f"{unit}{row['better']} is better, over {row['over']}"
         metrics.setdefault((row["metric"], row["policy"]), {})[row["domain"]] = spread(row)
@@ -53,17 +55,21 @@ def _folded(title: str, head: tuple[str, ...], rows: list[list[str]], numeric: t
     return f"<details><summary>{e(title)}: {len(rows)} rows</summary>{made}</details>"
 
 
-def differences(own: Mapping[str, Any]) -> str:
-    """How far twin and reality drift apart, and whose events come when."""
+def differences(own: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
+    """How far twin and reality drift apart, step by step, and whose events come when."""
     parts, rows = [], own["divergence"]
     if rows:
         unit = rows[0]["unit"]
         same = [row for row in rows if row["unit"] == unit]
-        pairs = ", ".join(f"{row['domain']} {row['pairs']}" for row in same)
         words = (
-            f"Median over pairs of trials on the same condition and seed, and the band of four in five ({pairs} pairs)."
+            f"Closed loop: median over {_pairs(same)} on the same condition and seed; band: four in five of the first."
         )
-        parts.append(figure(charts.courses(same, unit), words))
+        parts.append(figure(charts.courses(same, f"RMS difference of the joints / {unit}"), words))
+    replay = inputs["summary"]["replay"]
+    if replay:
+        words = f"Replay: logged actions of the holdout's episodes, played in each world; median over {_pairs(replay)}."
+        parts.append(figure(charts.courses(replay, f"RMS difference of the joints / {replay[0]['unit']}"), words))
+    parts += [_steps(inputs["summary"]["decomposition"]), _agreement(inputs["summary"]["agreement"])]
     strips = []
     for entry in own["strips"]:
         words = f"{entry['condition']}, trial {entry['repeat']}; traces: "
@@ -72,6 +78,37 @@ def differences(own: Mapping[str, Any]) -> str:
     if strips:
         parts.append("<h3>Events</h3><p>The same event in both worlds is joined.</p>" + "".join(strips))
     return section("differences", "Reality against the twin", *parts)
+
+
+def _pairs(rows: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{row['domain']} {row['pairs']}" for row in rows) + " pairs"
+
+
+def _steps(steps: Sequence[Mapping[str, Any]]) -> str:
+    """The gap between robot and twin, one thing added at each step."""
+    if not steps:
+        return ""
+    top = max(*(step["value"] for step in steps), *(max(step.get("interval") or (0.0,)) for step in steps)) or 1.0
+    rows = []
+    for step in steps:
+        interval = tuple(step["interval"]) if step.get("interval") else None
+        told = spread({"value": step["value"], **dict(zip(("low", "high"), interval or (), strict=False))})
+        rows.append([e(step["what"]), told, e(step.get("unit", "")), track(step["value"], (0.0, top), interval)])
+    caption = "Each step adds one thing to the one before it."
+    return "<h3>Where the gap arises</h3>" + table(("step", "gap", "unit", f"0 to {shown(top)}"), rows, caption)
+
+
+def _agreement(told: Mapping[str, Any] | None) -> str:
+    """Whether each world ranks policies as reality does, beside what a perfect twin would show."""
+    rows = []
+    for domain, entry in (told or {}).items():
+        low, middle, high = entry["ceiling"]["pearson"]
+        perfect = f'{shown(middle)} <span class="soft nw">({shown(low)} … {shown(high)})</span>'
+        r = "–" if entry["pearson"] is None else spread(entry["pearson"])
+        rows.append([e(domain), r, perfect, spread(entry["mmrv"]), spread(entry["bias_points"])])
+    head = ("world", "Pearson's r", "r of a perfect twin", "rank violation (MMRV)", "bias in points")
+    caption = "Over policies, with intervals; few trials keep even a perfect twin from r = 1."
+    return "<h3>Does the twin rank policies as reality does?</h3>" + table(head, rows, caption) if rows else ""
 
 
 def _trace(hash: str | None, words: str) -> str:
@@ -137,7 +174,7 @@ def provenance(own: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
     told += [("seeds", e(", ".join(f"{name} {value}" for name, value in named["seeds"].items())))]
     told += [("versions", e(", ".join(f"{name} {value}" for name, value in named["versions"].items())))]
     parts.append(facts(told))
-    parts.append(sentences(inputs["summary"].get("notes", [])))
+    parts.append(sentences(inputs["summary"]["notes"]))
     return section("provenance", "Where it came from", *parts)
 
 

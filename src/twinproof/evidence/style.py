@@ -60,6 +60,7 @@ caption{text-align:left;color:var(--soft);font-size:.86rem;padding-bottom:.3rem}
 th,td{text-align:left;vertical-align:baseline;padding:.36rem .9rem .36rem 0;border-bottom:1px solid var(--grid)}
 thead th{font-weight:560;color:var(--soft);font-size:.82rem;border-bottom:1px solid var(--line);white-space:nowrap}
 tbody th{font-weight:560}td.n,th.n{text-align:right}td.nw,td.n{white-space:nowrap}
+td:has(svg,.track){vertical-align:middle}
 tr.real th::before{content:"";display:inline-block;width:.5rem;height:.5rem;border-radius:50%;background:var(--ink);
 margin-right:.45rem}
 .wide{overflow-x:auto;max-width:100%}

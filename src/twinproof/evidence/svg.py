@@ -59,11 +59,13 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def shown(value: float, digits: int = 3) -> str:
-    """A number for people: few digits, thousands apart, no exponent where none is needed."""
+    """A number for people: few digits, thousands apart, a true minus, no exponent where none is needed."""
     if value == 0:
         return "0"
+    if value < 0:
+        return f"−{shown(-value, digits)}"
     size = abs(value)
-    if 1e-3 <= size < 1e4:
+    if 1e-4 <= size < 1e4:
         text = f"{value:.{digits}g}"
         return f"{float(text):.10f}".rstrip("0").rstrip(".") if "e" in text else text
     if 1e4 <= size < 1e15:
