@@ -28,7 +28,8 @@ def arena(count: int = 6, **how) -> Arena:
 def test_groups_keep_what_the_robot_cannot_measure_from_the_policy():
     env = VecEnv(arena())
     seen = env.get_observations()
-    assert {name: tuple(value.shape) for name, value in seen.items()} == {"policy": (6, 7), "privileged": (6, 2)}
+    assert {name: tuple(value.shape) for name, value in seen.items()} == {"policy": (6, 7), "privileged": (6, 4)}
+    np.testing.assert_allclose(seen["privileged"][:, 2:], env.arena.theta, atol=1e-6)  # bob's mass, the hinge's damping
     assert VecEnv(arena(), teacher=True).get_observations()["policy"].shape == (6, 9)
 
 

@@ -49,7 +49,8 @@ class PpoLearner:
         seed_torch(seed, "train", "networks")
         self.env, self.ppo = env, ppo
         observed = env.get_observations()
-        critic_sees = ["policy", *(["privileged"] if ppo.asymmetric and env.groups.privileged else [])]
+        more = [name for name in observed.keys() if name == "privileged" and ppo.asymmetric]  # noqa: SIM118  a TensorDict
+        critic_sees = ["policy", *more]
         groups = {"actor": ["policy"], "critic": critic_sees}
         noise = {"class_name": "GaussianDistribution", "init_std": ppo.spread, "std_range": (0.02, 2.0)}
         shape = {"hidden_dims": ppo.hidden, "activation": "elu", "obs_normalization": True}

@@ -42,7 +42,8 @@ ENDS = ("succeeded", "failed", "timed_out", "diverged")
 class VecEnv:
     """What rsl_rl's runners and algorithms ask of an environment, on an arena that resets ended worlds by itself.
 
-    With `teacher` the policy sees privileged channels too. With `on` the network's output is a correction of a base
+    The group privileged holds privileged channels and the drawn parameters of each world. With `teacher` the policy
+    sees privileged channels too. With `on` the network's output is a correction of a base
     policy's action. `costs` are added to the task's reward. The arena stops at numbers that are not finite.
     """
 
@@ -151,8 +152,11 @@ class VecEnv:
 
         self.seen = observations
         groups = {"policy": self._flat(observations, self.groups.policy)}
-        if self.groups.privileged:
-            groups["privileged"] = self._flat(observations, self.groups.privileged)
+        hidden = [self._flat(observations, self.groups.privileged)] if self.groups.privileged else []
+        if self.arena.theta_ids:
+            hidden.append(self._tensor(self.arena.theta))
+        if hidden:
+            groups["privileged"] = torch_module().cat(hidden, dim=1)
         for channel in self.groups.images:
             groups[f"images/{channel.name}"] = self._tensor(observations[channel.name])
         self._observations = TensorDict(groups, batch_size=[self.num_envs], device=self.device)
