@@ -10,16 +10,26 @@ import pytest
 
 from tests.policies import nets, servers
 from twinproof.nouns.actor import Actor
+from twinproof.nouns.policy import Policy
 from twinproof.policies.chunks import Chunked, Delayed, Ensembled, Latency
 from twinproof.policies.load import actor_of
 from twinproof.policies.scripted import Scripted
 from twinproof.policies.served import ServedActor
 from twinproof.policies.server import Received, Sent, Server, served_policy
 from twinproof.policies.timing import Timed
+from twinproof.train.onnx_export import onnx_bytes
 
 
 def chunks() -> Actor:
     return actor_of(nets.policy([nets.WIDTH, 16, 10], contract=nets.contract(chunk=5)))
+
+
+def exported() -> Actor:
+    scales = {"input.mean": np.zeros(nets.WIDTH, np.float32), "input.sd": np.ones(nets.WIDTH, np.float32)}
+    weights = {**nets.weights_of(nets.mlp([nets.WIDTH, 16, 2])), **scales}
+    ours = nets.policy([nets.WIDTH, 16, 2], weights=weights)
+    graph = np.frombuffer(onnx_bytes(ours), np.uint8)
+    return actor_of(Policy("onnx", ours.contract, {}, {}, {"graph": graph}))
 
 
 def script(seen: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -31,6 +41,7 @@ ACTORS: dict[str, Callable[[], Actor]] = {
     "mlp with history": lambda: actor_of(nets.policy([4 * nets.WIDTH, 16, 2], contract=nets.contract(history=4))),
     "mlp with chunks": chunks,
     "recurrent": lambda: actor_of(nets.gru_policy()[0]),
+    "onnx": exported,
     "scripted": lambda: Scripted(nets.contract(), script),
     "chunked": lambda: Chunked(chunks(), execute=2),
     "chunked, remembering": lambda: Chunked(actor_of(nets.gru_policy()[0]), remembers=True),

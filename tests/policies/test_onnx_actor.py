@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from twinproof.nouns.errors import PolicyError
+from tests.policies import nets
+from twinproof.nouns.errors import MissingExtra, PolicyError
 from twinproof.nouns.policy import Channel, Contract, Policy, Scale
 from twinproof.policies.load import actor_of
 from twinproof.policies.onnx_actor import onnx_policy, opsets
+from twinproof.train.onnx_export import onnx_bytes
 
 CONTRACT = Contract((Channel("x", "m", shape=(3,)),), (Channel("a", "rad", -1, 1), Channel("b", "rad", -1, 1)), 10.0)
 WEIGHT = np.array([[1, 0], [0, 2], [3, 0]], np.float32)
@@ -149,3 +152,20 @@ def test_what_is_no_graph_is_refused(tmp_path, monkeypatch):
     (tmp_path / "net.onnx").write_bytes(bytes(2**21))
     with pytest.raises(PolicyError, match="net.onnx has 2 MiB; 1 are the most"):
         onnx_policy(tmp_path / "net.onnx", CONTRACT)
+
+
+def test_our_own_export_agrees_with_our_own_network():
+    scales = {"input.mean": np.full(6, 0.5, np.float32), "input.sd": np.full(6, 2.0, np.float32)}
+    weights = {**nets.weights_of(nets.mlp([nets.WIDTH, 16, 2])), **scales}
+    ours = nets.policy([nets.WIDTH, 16, 2], weights=weights)
+    actors = [actor_of(ours), actor_of(policy(onnx_bytes(ours), ours.contract))]
+    for actor in actors:
+        actor.reset(3, seed=0)
+    a, b = (actor.act(nets.observations(3)) for actor in actors)
+    np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_a_missing_runtime_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingExtra, match="ONNX policies need onnxruntime. Run: pip install 'twinproof\\[learn\\]'"):
+        actor_of(policy(graph()))

@@ -32,6 +32,7 @@ from twinproof.nouns.robot import Start
 from twinproof.policies import wire
 from twinproof.policies.chunks import Chunked
 from twinproof.policies.drive import drive
+from twinproof.policies.groot import GrootClient
 from twinproof.policies.load import actor_of
 from twinproof.policies.served import ServedActor
 from twinproof.policies.server import Received, Sent
@@ -326,6 +327,15 @@ def test_a_groot_server_that_is_away_is_said():
         actor_of(policy(groot_server(f"tcp://127.0.0.1:{port}", True, **SHORT))).reset(1, seed=0)
     with pytest.raises(PolicyError, match="is no address for ZMQ"):
         actor_of(policy(groot_server("tcp://no such host:5", True, **SHORT))).reset(1, seed=0)
+
+
+def test_a_closed_line_to_a_groot_server_stays_closed():
+    with groot(Groot(nested=True).answer) as address:
+        client = GrootClient(groot_server(address, True))
+        client.close()
+        client.close()
+        with pytest.raises(PolicyError, match="is closed. A new trial"):
+            client.reset()
 
 
 def test_a_missing_package_names_its_extra(monkeypatch):
