@@ -273,6 +273,7 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.nouns.split import Split
     from twinproof.nouns.store import Store
     from twinproof.nouns.twin import Twin
+    from twinproof.tasks.experts import expert_of
 
     if config.out.exists():
         raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
@@ -295,6 +296,7 @@ def evaluate(config: Evaluate) -> int:
         _watched(config, _place(config, task, frozen), task, beliefs, split),
         None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
         "" if config.logged is None else f"logged trials in {config.logged.name}",
+        expert_of(task),
         config.change,
     )
     try:

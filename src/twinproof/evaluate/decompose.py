@@ -62,8 +62,7 @@ def decompose(scene: Scene, task: TaskSpec, actor: Actor, played: Sequence[Playe
     clean = run_jobs(scene, task, actor, [replace(each.job, theta=without_delays(each.job.theta)) for each in long])
     logged = [_logged(task, each.real.trace) for each in long]
     replayed, broken = _replayed(scene, logged, [each.job.theta for each in long], rig)
-    pairs = zip(long, logged, strict=True)
-    seen = [action_gap(scene, task, actor, episode, each) for each, episode in pairs]
+    seen = [gap_of(scene, task, actor, each) for each in long]
     timing = [apart_rmse(each.twin.trace, run.trace, rig) for each, run in zip(long, clean, strict=True)]
     closed = [apart_rmse(each.real.trace, each.twin.trace, rig) for each in long]
     points = 100.0 / len(long)
@@ -136,9 +135,10 @@ def _replayed(
     return found, sum(each is None for each in found)
 
 
-def action_gap(scene: Scene, task: TaskSpec, actor: Actor, episode: Episode, played: Played) -> float:
+def gap_of(scene: Scene, task: TaskSpec, actor: Actor, played: Played) -> float:
     """The root mean square difference of what a policy does on reported and on noise-free states, along one trial."""
     trace = played.real.trace
+    episode = _logged(task, trace)
     state, velocity, command = (trace.signals[name] for name in LOGGED)
     ticks = len(command.time_s)
     smooth = states_at(experiment(episode, scene).readings, scene.nominal(), state.time_s[:ticks])

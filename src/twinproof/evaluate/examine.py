@@ -18,6 +18,7 @@ from twinproof.evaluate.decompose import Played, decompose, whole
 from twinproof.evaluate.deploy import Place, begins, check_place, real_run
 from twinproof.evaluate.freeze import check_frozen
 from twinproof.evaluate.pairs import apart_rmse
+from twinproof.evaluate.proxies import labelled
 from twinproof.evaluate.replay import Key, Replay, by_world, told, twin_tips, with_ranges
 from twinproof.evaluate.runs import FORMAT, Run, Runs
 from twinproof.evaluate.smoke import steady
@@ -64,6 +65,7 @@ class Examination:
     place: Place | None = None
     logged: Logged | None = None
     reality: str = ""  # of logged trials, in words
+    script: Actor | None = None  # the task's expert, tried where a policy fails
     change: str | None = None  # what changed since the holdout was last open
 
     def __post_init__(self) -> None:
@@ -157,6 +159,7 @@ class _Run:
         for place, run in self._real():
             runs[place] = run
             order.append(place)
+        runs = self._labelled(runs)
         trials = tuple(runs[k].trial(cell, self._metrics(cell, k, runs, replays)) for k, cell in enumerate(self.cells))
         exam.panel.check_trials(trials)
         reality = (exam.place.reality if exam.place else exam.reality) if self._has_real else ""
@@ -188,16 +191,29 @@ class _Run:
             {"twinproof": __version__, "engine": engine()},
         )
 
-    def _taken_apart(self, runs: Mapping[int, Run]) -> Json:
-        """The gap of the policy under test in four steps, where it was run in reality and in the twin."""
-        who, played = self.exam.contenders[0], []
+    def _played(self, who: Contender, runs: Mapping[int, Run]) -> dict[int, Played]:
+        """Real trials of a policy beside the twin's with the same seed, by the place of the real one."""
+        found = {}
         for place, cell in enumerate(self.cells):
             partner = self.real_of.get((cell.policy, cell.condition.name, cell.repeat))
             if cell.domain.kind == "twin" and cell.policy == who.name and partner is not None:
                 job = Job(cell, self.exam.beliefs.theta(cell), begins(self.exam.task, cell))
-                played.append(Played(job, runs[partner], runs[place]))
-        fit = [each for each in played if whole(each.real.trace)][:TAKEN_APART]
+                found[partner] = Played(job, runs[partner], runs[place])
+        return found
+
+    def _taken_apart(self, runs: Mapping[int, Run]) -> Json:
+        """The gap of the policy under test in four steps, where it was run in reality and in the twin."""
+        who = self.exam.contenders[0]
+        fit = [each for each in self._played(who, runs).values() if whole(each.real.trace)][:TAKEN_APART]
         return decompose(self.scene, self.exam.task, who.actor, fit, self.rig) if fit else None
+
+    def _labelled(self, runs: Mapping[int, Run]) -> dict[int, Run]:
+        """The runs, with labels on real failures as far as real data can tell."""
+        found = dict(runs)
+        for who in self.exam.contenders:
+            pairs = self._played(who, runs)
+            found |= labelled(self.scene, self.exam.task, who.actor, self.exam.script, pairs)
+        return found
 
     @property
     def _has_real(self) -> bool:

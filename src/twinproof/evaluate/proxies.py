@@ -1,0 +1,65 @@
+"""Why a real trial failed, as far as real data can tell: a robot's physics cannot be swapped, so few labels are given.
+
+the twin fails on the same seed, the task's script succeeds there        policy
+the twin succeeds, and the policy acts otherwise on reported states
+than on the same states without noise                                    perception
+anything else                                                            undecided, with what was seen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.decompose import Played, gap_of, whole
+from twinproof.evaluate.runs import Run
+from twinproof.nouns.actor import Actor
+from twinproof.nouns.failure import Failure
+from twinproof.sim.scene import Scene
+from twinproof.tasks.task import TaskSpec
+
+LARGE = 0.25  # of half an action's range, root mean square: a policy shown something else
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of one failed trial beside its trace."""
+
+    twin: bool  # it succeeds in the twin, with the same seed
+    script: bool | None  # the task's script does; None where there is no script
+    action_gap: float | None  # None where the trial was too short to say
+
+
+def decide(told: Told) -> tuple[Failure, str]:
+    """The label, and the sentence that says why."""
+    if not told.twin:
+        if told.script:
+            return Failure.POLICY, "the twin foresees the failure, and the task's script succeeds there"
+        why = "and there is no script to try" if told.script is None else "and the task's script fails there too"
+        return Failure.UNDECIDED, f"the twin foresees the failure, {why}"
+    if told.action_gap is not None and told.action_gap > LARGE:
+        share = f"{told.action_gap:.2f} of half an action's range"
+        return Failure.PERCEPTION, f"it succeeds in the twin; noise in what was reported moves actions by {share}"
+    return Failure.UNDECIDED, "it succeeds in the twin: something of the robot or the object is not as believed"
+
+
+def labelled(
+    scene: Scene, task: TaskSpec, actor: Actor, script: Actor | None, played: Mapping[int, Played]
+) -> dict[int, Run]:
+    """Failed real runs with labels; what ended by itself (a policy that broke, a robot that stopped) keeps its own."""
+    failed = {k: each for k, each in played.items() if not each.real.success}
+    open_ = {k: each for k, each in failed.items() if each.real.failure is Failure.UNDECIDED}
+    tried = _tried(scene, task, script, [each.job for each in open_.values()])
+    found = {}
+    for (k, each), succeeds in zip(open_.items(), tried, strict=True):
+        gap = gap_of(scene, task, actor, each) if whole(each.real.trace) else None
+        failure, why = decide(Told(each.twin.success, succeeds, gap))
+        found[k] = replace(each.real, failure=failure, note=f"{each.real.note}; {why}" if each.real.note else why)
+    return found
+
+
+def _tried(scene: Scene, task: TaskSpec, script: Actor | None, jobs: Sequence[Job]) -> list[bool | None]:
+    if script is None:
+        return [None] * len(jobs)
+    return [run.success for run in run_jobs(scene, task, script, jobs)]

@@ -1,0 +1,70 @@
+"""Labels from real data alone: few, and undecided where nothing tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tests.evaluate.swing import spring
+from tests.evaluate.test_decompose import NOISY, SCENE, TASK, played
+from twinproof.evaluate.decompose import Played
+from twinproof.evaluate.proxies import LARGE, Told, decide, labelled
+from twinproof.nouns.failure import Failure
+from twinproof.nouns.theta import Theta
+
+WEAK = spring(TASK, 0.02)
+HEAVY = Theta({"body.lower_link.mass": 4.0, "body.upper_link.mass": 4.0})
+
+
+def failing(real: Theta, twin: Theta, actor) -> dict[int, Played]:
+    """Trials of a policy in a reality that is a twin with these values."""
+    from twinproof.evaluate.closed_loop import run_jobs
+
+    found = {}
+    for k, each in enumerate(played(Theta(), twin)):
+        job = replace(each.job, theta=real)
+        found[k] = Played(
+            each.job,
+            run_jobs(SCENE, TASK, actor, [job])[0],
+            run_jobs(SCENE, TASK, actor, [each.job])[0],
+        )
+    return found
+
+
+def test_rules_give_the_label_that_they_state():
+    assert decide(Told(False, True, None))[0] is Failure.POLICY
+    assert decide(Told(False, False, None))[0] is Failure.UNDECIDED
+    assert "there is no script" in decide(Told(False, None, None))[1]
+    assert decide(Told(True, True, 2 * LARGE))[0] is Failure.PERCEPTION
+    assert decide(Told(True, True, LARGE / 2))[0] is Failure.UNDECIDED
+    assert "not as believed" in decide(Told(True, None, None))[1]
+
+
+def test_a_weak_policy_is_told_and_heavy_links_are_not():
+    weak = labelled(SCENE, TASK, WEAK, spring(TASK, 0.6), failing(Theta(), Theta(), WEAK))
+    assert {run.failure for run in weak.values()} == {Failure.POLICY}
+    assert all("no time was left; the twin foresees" in run.note for run in weak.values())
+    good = spring(TASK, 0.6)
+    heavy = labelled(SCENE, TASK, good, good, failing(HEAVY, Theta(), good))
+    assert {run.failure for run in heavy.values()} == {Failure.UNDECIDED}
+
+
+def test_noise_that_moves_actions_far_is_perception():
+    loud = Theta({id: 12 * value for id, value in NOISY.items()})
+    stiff = spring(TASK, 0.6)
+    found = labelled(SCENE, TASK, stiff, stiff, failing(loud, Theta(), stiff))
+    assert found
+    assert {run.failure for run in found.values()} == {Failure.PERCEPTION}
+
+
+def test_successes_and_trials_that_ended_by_themselves_are_left_alone():
+    pairs = failing(Theta(), Theta(), spring(TASK, 0.6))
+    assert labelled(SCENE, TASK, WEAK, None, pairs) == {}
+    broke = replace(pairs[0].real, success=False, failure=Failure.POLICY)
+    assert labelled(SCENE, TASK, WEAK, None, {0: replace(pairs[0], real=broke)}) == {}
+    short = replace(pairs[0].real.trace, signals={"state": pairs[0].real.trace.signals["state"]})
+    lost = replace(pairs[0].real, success=False, failure=Failure.UNDECIDED, note="", trace=short)
+    (run,) = labelled(SCENE, TASK, WEAK, None, {0: replace(pairs[0], real=lost)}).values()
+    assert run.note.startswith("it succeeds in the twin")
+    assert np.isfinite(run.time_s)
