@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from twinproof import cli_evidence
 from twinproof.cli_evidence import policies_of
 from twinproof.evidence.assemble import assemble, machine
 from twinproof.evidence.claims import judge, measured_before
@@ -200,3 +201,17 @@ def test_a_scripted_expert_without_a_folder_may_be_judged(folders, gathered):
     made = assemble(gather(replace(folders, policies={"scripted": None, "ppo": folders.policies["ppo"]})))
     assert made.figures["judged"] == "scripted"
     assert made.inputs["policy/scripted"].hash == gathered.policies["scripted"].hash
+
+
+def test_the_command_assembles_and_tells_the_claims(folders, tmp_path, capsys):
+    named = {name: getattr(folders, name) for name in ("recording", "split", "twin", "posterior", "panel", "trials")}
+    policies = tuple(f"{name}={path}" for name, path in folders.policies.items())
+    (tmp_path / "scene.html").write_text("<p>scene")
+    config = cli_evidence.Evidence(
+        **named, randomization=folders.randomization, policy=policies, out=tmp_path / "e", scene=tmp_path / "scene.html"
+    )
+    assert cli_evidence.evidence(config) == 0
+    out = capsys.readouterr().out
+    assert "the policy transfers  failed" in out
+    assert f"report: {tmp_path / 'e' / 'report.html'}" in out
+    assert (tmp_path / "e" / "scene.html").read_text() == "<p>scene"

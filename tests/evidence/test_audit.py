@@ -241,6 +241,27 @@ def test_numbers_that_are_not_the_folders_are_found(copied, folders):
     assert "the ranges are not those of the randomization" in text
 
 
+def test_numbers_measured_before_the_trials_are_held_against_their_folders(copied, folders):
+    def polish(head: dict[str, Any]) -> None:
+        head["figures"]["before"]["coverage on validation"]["value"] = 0.99
+
+    forge(copied, polish)
+    found = audit(copied, [folders.twin, folders.posterior, folders.randomization])
+    assert "not as they were measured before the trials: coverage on validation" in said(found, "inputs")
+
+
+def test_what_the_report_shows_of_the_folders_is_held_against_them(copied, folders):
+    told = json.loads((copied / "report.json").read_text())
+    told["inputs"]["posterior"]["weak_directions"] = []
+    told["inputs"]["posterior"]["unidentified"] = []
+    told["inputs"]["summary"]["notes"] = ["all went well"]
+    (copied / "report.json").write_text(json.dumps(told))
+    forge(copied)
+    text = said(audit(copied, [folders.posterior, folders.trials]), "report")
+    assert "what it shows of the posterior is not what the folder holds" in text
+    assert "what it shows of the summary is not what the folder holds" in text
+
+
 def test_a_claim_that_was_turned_is_found(copied):
     def turn(head: dict[str, Any]) -> None:
         claim = next(claim for claim in head["claims"] if claim["name"] == "the policy transfers")

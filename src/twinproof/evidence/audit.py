@@ -51,7 +51,7 @@ def audit(folder: Path, artifacts: Sequence[Path] = (), progress: Progress = qui
     if panel is not None and trials:
         findings += _figures(head, panel, trials)
     findings += report_findings(folder, whole)
-    findings += given(head, artifacts)
+    findings += given(folder, head, artifacts)
     findings += _limits(folder)
     return Audited(tuple(findings))
 

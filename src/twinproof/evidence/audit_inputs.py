@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from twinproof.evidence.claims import measured_before
+from twinproof.evidence.figures import same
 from twinproof.evidence.findings import Finding, Held, broken, confirmed, opened
+from twinproof.evidence.gather import COVERAGE
+from twinproof.evidence.model_inputs import posterior_of, ranges_of, twin_of
+from twinproof.evidence.model_summary import summary_of
 from twinproof.nouns import recording
-from twinproof.nouns.errors import TwinproofError
+from twinproof.nouns.errors import EvidenceError, TwinproofError
+from twinproof.nouns.files import read_json
 from twinproof.nouns.panel import Panel
 from twinproof.nouns.policy import Policy
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.split import Split
+from twinproof.nouns.strict import plain
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
 
@@ -37,33 +44,37 @@ KINDS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def given(head: Held, artifacts: Sequence[Path]) -> Iterator[Finding]:
+def given(folder: Path, head: Held, artifacts: Sequence[Path]) -> Iterator[Finding]:
     """Each folder against the hash that the evidence states for it; what was not given stays open."""
     stated = {name: str(entry.get("hash")) for name, entry in head.table("inputs").items()}
-    seen = set()
-    for folder in artifacts:
-        kind = next((kind for kind in KINDS if (folder / f"{kind}.json").is_file()), None)
+    nouns: dict[str, Any] = {}
+    places: dict[str, Path] = {}
+    seen: set[str] = set()
+    for place in artifacts:
+        kind = next((kind for kind in KINDS if (place / f"{kind}.json").is_file()), None)
         if kind is None:
-            yield broken("inputs", f"{folder} holds nothing that evidence stands on ({', '.join(KINDS)}).")
-            continue
-        try:
-            noun = KINDS[kind](folder)
-        except TwinproofError as problem:
-            yield broken("inputs", f"{kind}: {problem}")
-            seen |= {name for name in stated if name == kind}
+            yield broken("inputs", f"{place} holds nothing that evidence stands on ({', '.join(KINDS)}).")
             continue
         names = [name for name in stated if name == kind or name.startswith(f"{kind}/")]
+        try:
+            noun = KINDS[kind](place)
+        except TwinproofError as problem:
+            yield broken("inputs", f"{kind}: {problem}")
+            seen |= set(names) if len(names) == 1 else set()
+            continue
         mine = [name for name in names if stated[name] == noun.hash]
-        seen |= set(mine)
         if mine:
-            yield confirmed("inputs", f"{mine[0]}: {folder} is the one, every byte of it ({noun.hash[:16]}).")
-            yield from _leaks(head, mine[0], noun)
-            yield from _numbers(head, kind, noun)
+            what = "split.json is the one" if kind == "split" else "is the one, every byte of it"
+            yield confirmed("inputs", f"{mine[0]}: {place} {what} ({noun.hash[:16]}).")
+            nouns[kind], places[kind] = noun, place
         else:
             wanted = ", ".join(stated[name][:16] for name in names) or "none"
-            yield broken("inputs", f"{kind}: {folder} has the hash {noun.hash[:16]}, the evidence stands on {wanted}.")
-            yield from _leaks(head, kind, noun)
-            seen |= set(names) if len(names) == 1 else set()
+            yield broken("inputs", f"{kind}: {place} has the hash {noun.hash[:16]}, the evidence stands on {wanted}.")
+        seen |= set(mine) if mine or len(names) > 1 else set(names)
+        yield from _leaks(head, (mine or [kind])[0], noun)
+    yield from _estimates(head, nouns)
+    yield from _before(head, nouns, places)
+    yield from _shown(folder, nouns)
     left = [name for name in stated if name not in seen]
     if left:
         yield opened("inputs", f"what lies behind the hashes of {', '.join(left)}: their folders were not given.")
@@ -75,23 +86,68 @@ def _leaks(head: Held, name: str, noun: Any) -> Iterator[Finding]:
         yield broken("fits", f"the {name} has holdout episodes among its parents: {', '.join(leaked[:3])}.")
 
 
-def _numbers(head: Held, kind: str, noun: Any) -> Iterator[Finding]:
-    """The numbers that the evidence took from a folder, taken from it again."""
-    if kind == "posterior":
+def _estimates(head: Held, nouns: Mapping[str, Any]) -> Iterator[Finding]:
+    """Parameters and ranges as the posterior and the randomization have them."""
+    if "posterior" in nouns:
+        posterior = nouns["posterior"]
         told = {entry["parameter"]["id"]: entry for entry in head.tables("estimates") if "parameter" in entry}
         wrong = []
-        for id in noun.ids:
+        for id in posterior.ids:
             entry = told.get(id, {})
-            low, high = noun.interval(id, float(entry.get("level", 0.9)))
-            if [entry.get("mean"), entry.get("low"), entry.get("high")] != [noun.mean(id), low, high]:
+            low, high = posterior.interval(id, float(entry.get("level", 0.9)))
+            if not same([entry.get("mean"), entry.get("low"), entry.get("high")], [posterior.mean(id), low, high]):
                 wrong.append(id)
         if wrong:
             yield broken("inputs", f"parameters that are not as the posterior has them: {', '.join(wrong)}.")
         else:
-            yield confirmed("inputs", f"{len(noun.ids)} parameters and their intervals are those of the posterior.")
-    if kind == "randomization":
-        ranges = json.loads(json.dumps(noun.head()["ranges"]))
-        if ranges != head.tables("ranges"):
+            yield confirmed(
+                "inputs", f"{len(posterior.ids)} parameters and their intervals are those of the posterior."
+            )
+    if "randomization" in nouns:
+        ranges = [plain(entry) for entry in nouns["randomization"].ranges]
+        if not same(ranges, head.tables("ranges")):
             yield broken("inputs", "the ranges are not those of the randomization.")
         else:
             yield confirmed("inputs", f"{len(ranges)} ranges and their sources are those of the randomization.")
+
+
+def _before(head: Held, nouns: Mapping[str, Any], places: Mapping[str, Path]) -> Iterator[Finding]:
+    """The numbers that earlier stages measured and claims stand on."""
+    if not {"twin", "posterior", "randomization"} <= set(nouns):
+        yield opened(
+            "inputs", "numbers measured before the trials: twin, posterior and randomization are needed for that."
+        )
+        return
+    path = places["randomization"] / "coverage.json"
+    coverage = read_json(path, COVERAGE, EvidenceError) if path.is_file() else None
+    anew = measured_before(nouns["twin"], nouns["posterior"], nouns["randomization"], coverage)
+    stated = head.table("figures").get("before", {})
+    wrong = sorted(name for name in {*anew, *stated} if not same(anew.get(name), stated.get(name)))
+    if wrong:
+        yield broken("inputs", f"numbers that are not as they were measured before the trials: {', '.join(wrong[:3])}.")
+    else:
+        yield confirmed(
+            "inputs", f"{len(anew)} numbers measured before the trials are those of twin, posterior, coverage."
+        )
+
+
+def _shown(folder: Path, nouns: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the report shows of the folders."""
+    try:
+        told = json.loads((folder / "report.json").read_bytes())["inputs"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return  # said already where the report was looked at
+    anew: dict[str, Any] = {}
+    if "twin" in nouns:
+        anew["twin"] = twin_of(nouns["twin"])
+    if "posterior" in nouns:
+        anew["posterior"] = posterior_of(nouns["posterior"])
+    if {"posterior", "randomization"} <= set(nouns):
+        anew["ranges"] = ranges_of(nouns["randomization"], nouns["posterior"])
+    if "trials" in nouns:
+        anew["summary"] = summary_of(nouns["trials"].summary)
+    wrong = [name for name, value in anew.items() if not same(value, told.get(name))]
+    for name in wrong:
+        yield broken("report", f"report.json: what it shows of the {name} is not what the folder holds.")
+    if anew and not wrong:
+        yield confirmed("report", f"report.json: what it shows of {', '.join(anew)} is what the folders hold.")
