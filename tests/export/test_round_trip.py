@@ -12,6 +12,7 @@ from twinproof.export.read_back import ReadBack, read_back
 from twinproof.export.subject import Subject, subject_of
 from twinproof.export.write import export
 from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.mesh_glb import UP, to_display
 from twinproof.nouns.twin import Twin
 from twinproof.sim.painted import surfaces
 from twinproof.sim.render_rays import Rays
@@ -92,6 +93,19 @@ def test_a_wedge_keeps_the_colours_of_its_file(subject, out, from_usdz):
         assert np.abs(back.mesh.colours - mine.mesh.colours[order]).max() < 1e-5
 
 
+def test_another_reader_of_glb_sees_the_same(subject, out):
+    import trimesh
+
+    scene = trimesh.load(out / "twin.glb")
+    placed = [scene.graph[node] for node in scene.graph.nodes_geometry]
+    shown = [of_trimesh(scene.geometry[name], UP @ np.array(T)) for T, name in placed]
+    truth = unlit(subject.standing(), seen(), behind=(0, 0, 0))
+    plain = [each for each in shown if len(each.mesh.vertices) != 6]  # trimesh drops the wedge's colours of vertices
+    assert len(plain) == len(shown) - 1
+    wedge = [each for each in subject.standing() if each.name == "wedge"]
+    assert psnr(unlit([*plain, *wedge], seen(), behind=(0, 0, 0)), truth) > 35
+
+
 def test_a_urdf_shows_the_same_in_yourdfpy(subject, out):
     import yourdfpy
 
@@ -107,12 +121,17 @@ def test_a_urdf_shows_the_same_in_yourdfpy(subject, out):
 def of_trimesh(mesh, T: np.ndarray) -> Surface:
     """What trimesh loaded, as a surface in the world."""
     visual, st, texture, rgba, colours = mesh.visual, None, None, (1.0, 1.0, 1.0, 1.0), None
-    if visual.kind == "texture" and visual.material.image is not None:
-        texture = np.array(visual.material.image.convert("RGB"))
+    image = getattr(visual.material, "image", None) if visual.kind == "texture" else None
+    image = getattr(visual.material, "baseColorTexture", None) if visual.kind == "texture" and image is None else image
+    if image is not None:
+        texture = np.array(image.convert("RGB"))
         uv = np.array(visual.uv)[mesh.faces]
         st = np.stack([uv[..., 0], 1 - uv[..., 1]], axis=-1)
     elif visual.kind == "vertex":
         colours = np.array(visual.vertex_colors)[:, :3] / 255
+    elif visual.kind == "texture":  # a GLB's material: its factors are linear light
+        r, g, b = to_display(np.array(visual.material.main_color)[:3] / 255).tolist()
+        rgba = (r, g, b, 1.0)
     else:
         r, g, b = (np.array(visual.main_color)[:3] / 255).tolist()
         rgba = (r, g, b, 1.0)

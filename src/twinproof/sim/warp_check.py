@@ -11,10 +11,11 @@ def warp_says(scene: Scene) -> str:
     """One line: that it loads, why it does not, or that nobody could be asked here."""
     if importlib.util.find_spec("mujoco_warp") is None:
         return "mujoco_warp was not asked: it is not installed here (extra gpu)"
-    import mujoco_warp
     import warp
 
-    warp.config.quiet = True
+    warp.config.quiet = True  # before mujoco_warp is imported: that starts it
+    import mujoco_warp
+
     try:
         mujoco_warp.put_model(scene.nominal())
     except (NotImplementedError, ValueError, RuntimeError) as problem:
