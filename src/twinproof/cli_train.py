@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -82,8 +83,15 @@ def train(config: Train) -> int:
     from twinproof.nouns.progress import bar
     from twinproof.train import command, ground, report
 
-    with bar("train") as progress:
-        found = command.run(ground.Asked(**vars(config)), progress)
+    asked = ground.Asked(**vars(config))
+    try:
+        with bar("train") as progress:
+            found = command.run(asked, progress)
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"stopped: {command.run_folder(asked)} has the checkpoints; the same command goes on from there\n"
+        )
+        raise
     settings.save(settings.resolved(config, "train"), config.out)
     report.policies(found, config.out)
     return 0

@@ -63,6 +63,17 @@ def test_the_command_writes_a_policy_with_its_curve(practice, tmp_path, capsys):
     np.testing.assert_allclose(session.run(None, seen)[0], actor.act(seen), atol=1e-5)
 
 
+def test_ctrl_c_says_how_to_go_on(practice, tmp_path, capsys, monkeypatch):
+    def stopped(asked, progress):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", stopped)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", *map(str, practice), "--out", str(tmp_path / "policy")])
+    assert stop.value.code == 130
+    assert ".policy.training has the checkpoints; the same command goes on from there" in capsys.readouterr().err
+
+
 def test_several_seeds_give_several_policies(practice, tmp_path):
     made = command.run(asked(practice, tmp_path / "many", seeds=2, seed=5))
     assert [each.policy.seed for each in made] == [5, 6]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from twinproof.nouns.errors import StoreError
+from twinproof.nouns.files import new_folder
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.policy import Contract, Policy
 from twinproof.nouns.progress import Progress, quiet
@@ -69,19 +70,25 @@ def run(asked: Asked, progress: Progress = quiet) -> tuple[Made, ...]:
         progress(0, "probing the task", None)
         feasible(replace(ground, asked=replace(asked, device="cpu")).arena(PROBED, asked.seed), ground.expert)
     seeds = range(asked.seed, asked.seed + asked.seeds)
-    root = asked.out.with_name(f".{asked.out.name}.training")
+    root = run_folder(asked)
     with quiet_torch():
         finished = {seed: _learn(ground, seed, Run(root / f"seed{seed}"), progress) for seed in seeds}
     made = []
-    for seed, (policy, outcome, judged) in finished.items():
-        folder = asked.out / f"seed{seed}" if asked.seeds > 1 else asked.out
-        _write(policy, folder, Run(root / f"seed{seed}"), asked)
-        made.append(Made(policy, folder, outcome, judged))
-    if asked.seeds > 1:
-        runs = {f"seed {seed}": Run(root / f"seed{seed}").lines() for seed in seeds}
-        draw_curve(runs, _title(asked), asked.out / "curve.png")
+    with new_folder(asked.out) as scratch:  # all of it or nothing: what was learned stays in the run's folder till then
+        for seed, (policy, outcome, judged) in finished.items():
+            name = f"seed{seed}" if asked.seeds > 1 else ""
+            _write(policy, scratch / name, Run(root / f"seed{seed}"), asked)
+            made.append(Made(policy, asked.out / name, outcome, judged))
+        if asked.seeds > 1:
+            runs = {f"seed {seed}": Run(root / f"seed{seed}").lines() for seed in seeds}
+            draw_curve(runs, _title(asked), scratch / "curve.png")
     Run(root).clear()
     return tuple(made)
+
+
+def run_folder(asked: Asked) -> Path:
+    """Where a run keeps its metrics and checkpoints until its policies are written."""
+    return asked.out.with_name(f".{asked.out.name}.training")
 
 
 def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Policy, Outcome, Judged]:
@@ -106,7 +113,6 @@ def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Pol
         "steps": outcome.steps,
         "iterations": outcome.iterations,
         "worlds": asked.worlds,
-        "wall_s": round(outcome.wall_s, 3),
         "success_while_training": outcome.success,
     }
     lessons = ground.lessons
