@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
 from twinproof import settings
+
+if TYPE_CHECKING:
+    from twinproof.nouns.episode import Episode
+    from twinproof.nouns.policy import Policy
+    from twinproof.policies.command import Look
+    from twinproof.policies.logged import Logged
 
 
 @dataclass(frozen=True)
@@ -16,7 +23,7 @@ class PolicyCheck:
 
     examples:
       twinproof policy check policy --recording split --out check
-      twinproof policy check policy --recording split --set goal=0.45,0.1 --relative --out check
+      twinproof policy check policy --recording split --twin twin --task push --set goal=0.45,0.1 --out check
       twinproof policy check ws://127.0.0.1:8000 --served served.toml --recording split --out check
       twinproof policy check served.toml --recording split --episode 3f2a --instruction "push the box" --out check
 
@@ -33,6 +40,12 @@ class PolicyCheck:
     """The episode whose id starts so; the first of calibration by default."""
     served: Path | None = None
     """With an address: which channel is sent under which key (docs/policies.md)."""
+    twin: Path | None = None
+    """With --task: the twin that a policy of twinproof train was trained in."""
+    task: str | None = None
+    """See the episode as this task does (reach, push, …, or your file.py); its goal is set: --set goal=0.45,0.1."""
+    home: tuple[str, ...] = ()
+    """With --task: where the robot begins, 'elbow=0.9', where the scene has no keyframe 'home'."""
     map: tuple[str, ...] = ()
     """Where a channel comes from, if not from the signal or camera of its name: 'joints=state', 'grip=state/hand'."""
     set: tuple[str, ...] = ()
@@ -69,11 +82,48 @@ def check(config: PolicyCheck) -> int:
     from twinproof.nouns.progress import bar
     from twinproof.policies import command, report
 
+    told = {name: value for name, value in vars(config).items() if name not in ("twin", "task", "home")}
+    asked = command.Asked(**told)
+    look = command.by_name(asked) if config.task is None else _by_task(config)
     with bar("policy check") as progress:
-        found = command.run(command.Asked(**vars(config)), progress)
+        found = command.run(asked, look, progress)
     settings.save(settings.resolved(config, "policy check"), config.out)
     report.checked(found, config.out)
     return 1 if found.failed else 0
+
+
+def _by_task(config: PolicyCheck) -> Look:
+    """The episode as a task sees it: its own observations of what the robot reported, its own meaning of an action."""
+    import numpy as np
+
+    from twinproof.nouns.errors import ConfigError
+    from twinproof.nouns.policy import require_same
+    from twinproof.nouns.twin import Twin
+    from twinproof.policies.command import values_of
+    from twinproof.policies.logged import Logged
+    from twinproof.tasks.named import home_of, task_named
+    from twinproof.train.lessons import at_ticks
+
+    if config.task is None or config.twin is None or config.map or config.actions:
+        raise ConfigError("--task needs --twin, and leaves nothing to --map or --actions. Give both, or none.")
+    values = values_of(config.set)
+    goal = values.pop("goal", ())
+    if values:
+        raise ConfigError(f"--task takes the goal alone from --set, and {', '.join(values)} was set. Leave it out.")
+    task = task_named(config.task, Twin.load(config.twin), home=home_of(config.home), relative=config.relative)
+    needed = len(task.draw(np.random.default_rng(0)).goal)
+    if len(goal) != needed:
+        raise ConfigError(f"the goal of {task.name!r} has {needed} numbers, {len(goal)} were given. Use --set goal=….")
+
+    def look(policy: Policy, episode: Episode) -> Logged:
+        require_same(replace(task.deployable, history=policy.contract.history), policy.contract, config.target)
+        sensed, command = at_ticks(episode, task)
+        sensed = replace(sensed, goal=np.tile(goal, (len(sensed.time_s), 1)))
+        actions = np.asarray(task.action(sensed, command))
+        told = (f"the task {task.name!r} in {config.twin}", f"goal: {', '.join(map(str, goal)) or 'none'}")
+        return Logged(episode.id, sensed.time_s, actions, told, dict(task.observe(sensed)))
+
+    return look
 
 
 def suggest(config: PolicySuggest) -> int:

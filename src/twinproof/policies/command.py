@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from twinproof.nouns.rig import Rig
 from twinproof.nouns.split import Split
 from twinproof.policies.check import Checked, check
 from twinproof.policies.load import acting
-from twinproof.policies.logged import Sources, logged
+from twinproof.policies.logged import Logged, Sources, logged
 from twinproof.policies.server import Server, read_served, served_policy, server_of
 
+Look = Callable[[Policy, Episode], Logged]  # how a policy sees a logged episode
 SCHEMES = ("ws://", "wss://", "tcp://")
 
 
@@ -38,15 +40,13 @@ class Asked:
     instruction: str | None = None
 
 
-def run(asked: Asked, progress: Progress = quiet) -> Checked:
-    """Plays one logged episode through the policy and writes check.json and check.png into a new folder."""
+def run(asked: Asked, look: Look, progress: Progress = quiet) -> Checked:
+    """Plays one logged episode, as `look` sees it, through the policy; check.json and check.png in a new folder."""
     from twinproof.policies.check_plot import draw
 
     policy = policy_of(asked.target, asked.served, asked.instruction)
     episode, _ = episode_of(asked.recording, asked.episode)
-    values = {name: _numbers(name, text) for name, text in _pairs(asked.set, "--set goal=0.3,0.1").items()}
-    sources = Sources(_pairs(asked.map, "--map joints=state"), values, asked.actions, asked.relative)
-    log = logged(policy.contract, episode, sources)
+    log = look(policy, episode)
     with new_folder(asked.out) as scratch, acting(policy) as actor:
         found = check(actor, log, asked.every, progress)
         write_json(scratch / "check.json", {"format": "twinproof/check/1", "policy": policy.hash, **found.table()})
@@ -54,6 +54,12 @@ def run(asked: Asked, progress: Progress = quiet) -> Checked:
             name = asked.target if asked.target.startswith(SCHEMES) else Path(asked.target).name
             draw(found, scratch / "check.png", f"{name}: what it would do in episode {episode.id[:12]}")
     return found
+
+
+def by_name(asked: Asked) -> Look:
+    """Channels are what the recording calls so, or what was mapped or set."""
+    sources = Sources(_pairs(asked.map, "--map joints=state"), values_of(asked.set), asked.actions, asked.relative)
+    return lambda policy, episode: logged(policy.contract, episode, sources)
 
 
 def suggest(address: str, recording: Path, out: Path) -> None:
@@ -105,6 +111,11 @@ def episode_of(folder: Path, id: str | None) -> tuple[Episode, Rig]:
             f"{folder}/calibration."
         )
     return inside[0].recording.episode(id), inside[0].recording.rig
+
+
+def values_of(given: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
+    """Values that were set as 'goal=0.3,0.1'."""
+    return {name: _numbers(name, text) for name, text in _pairs(given, "--set goal=0.3,0.1").items()}
 
 
 def _pairs(given: tuple[str, ...], example: str) -> dict[str, str]:

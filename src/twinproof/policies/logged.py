@@ -38,15 +38,15 @@ class Logged:
     time_s: np.ndarray  # (T,)
     actions: np.ndarray  # (T, A): what was told to the robot at each tick
     told: tuple[str, ...]  # where each channel and the actions came from, in sentences
-    _rows: Mapping[str, np.ndarray]
-    _videos: Mapping[str, Video]
+    rows: Mapping[str, np.ndarray]  # channel -> (T, *shape)
+    videos: Mapping[str, Video] = field(default_factory=dict)  # channels that are pictures
 
     def observations(self, ticks: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
         """What was seen at each of these ticks, {channel: (1, *shape)}; ticks in order, so that videos run forward."""
         with ExitStack() as open_videos:
-            readers = {name: open_videos.enter_context(video.reader()) for name, video in self._videos.items()}
+            readers = {name: open_videos.enter_context(video.reader()) for name, video in self.videos.items()}
             for tick in ticks:
-                seen = {name: rows[tick][None] for name, rows in self._rows.items()}
+                seen = {name: rows[tick][None] for name, rows in self.rows.items()}
                 for name, reader in readers.items():
                     arrived = np.searchsorted(reader.video.time_s, self.time_s[tick] + 1e-9, side="right")
                     seen[name] = reader.frame(int(arrived) - 1)[None]
@@ -143,8 +143,8 @@ def _signal(channel: Channel, name: str, episode: Episode, action: Signal) -> tu
             raise PolicyError(
                 f"nothing in episode {episode.id[:12]} is called {name!r}, which the policy observes as "
                 f"{channel.name!r}. It has the signals {', '.join(sorted(episode.signals))} and the cameras "
-                f"{', '.join(sorted(episode.videos)) or 'none'}. Give --map {channel.name}=NAME, or "
-                f"--set {channel.name}=1,2."
+                f"{', '.join(sorted(episode.videos)) or 'none'}. Give --map {channel.name}=NAME, "
+                f"--set {channel.name}=1,2 or, for a policy of twinproof train, --twin TWIN --task TASK."
             )
         signal = kind[0]
     names = [entry.name for entry in signal.columns]

@@ -33,7 +33,7 @@ def checked(found: Checked, out: Path, console: Console | None = None) -> None:
         console.print(table)
     if found.timing is not None:
         t = found.timing
-        times = ", ".join(f"{name} {value * 1e3:.1f} ms" for name, value in
+        times = ", ".join(f"{name} {value * 1e3:.3g} ms" for name, value in
                           (("p50", t.p50_s), ("p95", t.p95_s), ("p99", t.p99_s), ("worst", t.worst_s)))  # fmt: skip
         console.print(f"latency of {t.count} answers: {times}")
     for sentence in found.problems:
