@@ -30,13 +30,14 @@ from twinproof.tasks.backing import Backing, DeviceBacking, HostBacking
 from twinproof.tasks.commands import Commands
 from twinproof.tasks.conditions import delays_s, physics, pushed_bodies
 from twinproof.tasks.episodes import Draws, Ground, drawn_theta, episode_seed, episodes_of
+from twinproof.tasks.eyes import Eyes
 from twinproof.tasks.finite import Finite
+from twinproof.tasks.look import Look, kept
 from twinproof.tasks.machine import joint_places
 from twinproof.tasks.play import Play, State, Step
-from twinproof.tasks.sensed import Array, Sensed, Situation, distance
+from twinproof.tasks.sensed import Array, Sensed, Situation
 from twinproof.tasks.senses import JointSenses, Tracker
 from twinproof.tasks.task import Setup, TaskSpec
-from twinproof.tasks.tips import TipPosition
 
 EXTREMES = ((np.min, np.inf), (np.max, -np.inf))
 __all__ = ["Arena", "Play", "State", "Step"]
@@ -63,10 +64,11 @@ class Arena:
         play: Play | None = None,
         device: str = "cpu",
         arrays: Literal["numpy", "torch"] = "numpy",
+        eyes: Eyes | None = None,
     ) -> None:
         scene = Scene.of(scene) if isinstance(scene, Twin) else scene
         self.play, self.count = play or Play(), whole(count, "the number of worlds", 1)
-        self.seed, self._draws = whole(seed, "the seed", 0), draws
+        self.seed, self._draws, self.eyes = whole(seed, "the seed", 0), draws, eyes
         seeds = [episode_seed(self.seed, k) for k in range(max(self.play.bank, 1))]
         thetas = [drawn_theta(draws, each, k) for k, each in enumerate(seeds)]
         self._random = draws is not None
@@ -98,14 +100,10 @@ class Arena:
     def _lay_out(self) -> None:
         task, model, backing = self.task, self.backing.model, self.backing
         joints = task.machine.joints
-        at, dof = joint_places(model, joints)
-        self._at, self._dof = backing.array(at), backing.array(dof)
+        self._at = backing.array(joint_places(model, joints)[0])
         self._senses = JointSenses(backing, model, joints)
         self._tracker = Tracker(backing, {name: index(model, "body", name) for name in task.tracked}, task.period_s)
-        self._tips = {
-            arm.tip: TipPosition(task.machine.chain(arm), [joints.index(name) for name in arm.joints])
-            for arm in task.machine.arms
-        }
+        self._look = Look(backing, task, self._tracker)
         self._commands = Commands(backing, task, [index(model, "body", name) for name in self._ground.pushed])
         self._finite = Finite(self.xp, backing.patient, task.name)
         self._tick = backing.array(np.zeros(self.count, dtype=np.int64))
@@ -113,6 +111,7 @@ class Arena:
         self._world = backing.array(np.arange(self.count))
         self._over: dict[str, Array] = {}
         self._now: Situation | None = None
+        self._images: dict[str, Array] = {}
 
     def reset(
         self,
@@ -180,9 +179,12 @@ class Arena:
         clipped = self._tried(actions)
         self._sense(self.sensed.last, None)
         rewards, verdict = self._judged()
+        anew = self.play.auto_reset and not (self.backing.patient and not bool(verdict["done"].any()))
+        if not anew:
+            self._see()
         final = self._observations()
         step = Step(final, final, rewards, clipped=clipped, situation=self.situation, **verdict)
-        if not self.play.auto_reset or (self.backing.patient and not bool(step.done.any())):
+        if not anew:
             return step
         self._begin(step.done)
         return replace(step, observations=self._observations())
@@ -259,10 +261,12 @@ class Arena:
         width = len(self.task.machine.joints)
         rest = at_rest * 0 if self.task.machine.torque_driven else at_rest + mine["bias"][:, :width]
         self._commands.restart(mask, rest, mine["ctrl"])
-        self.situation = self._looked(rest, None) if self._now is None else self._kept(mask, rest, self._now)
+        fresh = self._look(self._tick, mine["goal"], rest, None)
+        self.situation = fresh if self._now is None else kept(mask, fresh, self._now)
         last = rest if self._now is None else xp.where(mask[:, None], rest, self.sensed.last)
         self._now = self.situation
         self._sense(last, mask)
+        self._see()
 
     def place(self, state: State) -> None:
         """Puts every world into a state, for those who plan: what was told last and what the task remembers along."""
@@ -294,51 +298,9 @@ class Arena:
         self.backing.step(self._commands.arrived(told, self._mine, self._flags))
         self.backing.noise.next()
         self._tick = self._tick + 1
-        self.situation = self._now = self._looked(told, self.situation)
+        self.situation = self._now = self._look(self._tick, self._mine["goal"], told, self.situation)
         self.sensed = replace(self.sensed, last=told)
         return clipped
-
-    def _kept(self, mask: Array, rest: Array, old: Situation) -> Situation:
-        """The situation after some worlds began anew: what the others remember stays."""
-        xp, fresh = self.xp, self._looked(rest, None)
-
-        def both(new: Mapping[str, Array], kept: Mapping[str, Array]) -> dict[str, Array]:
-            return {k: xp.where(mask.reshape(-1, *[1] * (v.ndim - 1)), v, kept[k]) for k, v in new.items()}
-
-        return replace(
-            fresh,
-            command=xp.where(mask[:, None], rest, old.command),
-            before=xp.where(mask[:, None], rest, old.before),
-            first=both(fresh.first, old.first),
-            speed=both(fresh.speed, old.speed),
-            notes=both(fresh.notes, old.notes),
-        )
-
-    def _looked(self, told: Array, before: Situation | None) -> Situation:
-        """What is the case now; `before` is the tick before, None where an episode begins."""
-        xp, task, view = self.xp, self.task, self.backing.view
-        position, objects = view("qpos")[:, self._at], self._tracker.true()
-        touching, force_n = self.backing.touching() if task.touch else (None, None)
-        old = objects if before is None else before.objects
-        still = position[:, 0] * 0
-        situation = Situation(
-            xp,
-            task.period_s,
-            self._tick * task.period_s,
-            position,
-            view("qvel")[:, self._dof],
-            self._mine["goal"],
-            told,
-            told if before is None else before.command,
-            {name: tip(position, xp) for name, tip in self._tips.items()},
-            objects,
-            objects if before is None else before.first,
-            {name: distance(pose[:, :3], old[name][:, :3]) / task.period_s for name, pose in objects.items()},
-            dict.fromkeys(task.remembers, still) if before is None else before.notes,
-            touching,
-            force_n,
-        )
-        return situation if before is None else replace(situation, notes=dict(task.notes(situation)))
 
     def _sense(self, last: Array, fresh: Array | None) -> None:
         """What the robot knows now; where `fresh` is given, only of the worlds that begin."""
@@ -353,7 +315,14 @@ class Arena:
             last,
             read[:, 2 * width :],
             self._tracker.read(self._mine, self._flags, self.situation.objects, fresh),
+            self._images,
         )
+
+    def _see(self) -> None:
+        """New pictures: once a tick, after worlds began anew."""
+        if self.eyes is not None:
+            self._images = self.eyes.see(self.backing)
+            self.sensed = replace(self.sensed, images=self._images)
 
     def _observations(self) -> dict[str, Array]:
         seen = dict(self.task.observe(self.sensed))

@@ -27,7 +27,7 @@ class Step:
     episode and all else of the old one. Without auto-reset a world that is done keeps its verdict."""
 
     observations: Mapping[str, Array]
-    final: Mapping[str, Array]  # the observations before any world began anew
+    final: Mapping[str, Array]  # the observations before any world began anew; then with the pictures of a tick ago
     rewards: Mapping[str, Array]  # by term; zero where a world diverged
     done: Array
     succeeded: Array

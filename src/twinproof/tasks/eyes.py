@@ -1,0 +1,191 @@
+"""Pictures for policies: what the cameras of a twin would see of N worlds, drawn from its splats.
+
+eyes = SplatEyes(twin, ("front",), width=64)
+task = with_pictures(push.of(twin, home=home), eyes, tracker=False)     # sees pictures and joints, no object pose
+arena = Arena(twin, task, 16, eyes=eyes)
+
+On a robot the pictures are the robot's own, brought to the same size: `pictures_of`. On the CPU splats are drawn world
+by world; on a GPU all worlds at once (sim/splat/worlds.py), fixed cameras over a background that is drawn once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from twinproof.nouns.errors import TaskError
+from twinproof.nouns.policy import Channel
+from twinproof.nouns.robot import Picture
+from twinproof.nouns.splat_files import read_ply
+from twinproof.nouns.splats import Splats
+from twinproof.nouns.twin import Twin, TwinCamera
+from twinproof.sim.parameters.base import names, nearest
+from twinproof.sim.render_camera import Camera, Lens
+from twinproof.sim.scene import Scene
+from twinproof.sim.worlds import Worlds
+from twinproof.tasks.backing import Backing
+from twinproof.tasks.sensed import Array, Fixed, Sensed
+from twinproof.tasks.task import Channels, TaskSpec
+
+OF_TRACKER = (
+    "object_position", "object_rotation", "tip_to_object", "object_to_goal", "handle", "tip_to_handle", "opening",
+)  # fmt: skip
+NOWHERE = Fixed([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+
+
+class Eyes(Protocol):
+    """What shows worlds in pictures, (N, height, width, 3) each, colours from 0 to 1."""
+
+    names: tuple[str, ...]
+    shape: tuple[int, int, int]
+
+    def see(self, backing: Backing) -> dict[str, Array]: ...
+
+
+class SplatEyes:
+    """The cameras of a twin, and its splats moved with the bodies that they belong to."""
+
+    def __init__(self, twin: Twin, cameras: Sequence[str] = (), width: int = 64, detail: int = 25_000) -> None:
+        if "splats.ply" not in twin.files:
+            raise TaskError("the twin has no splats, so nothing can be seen of it. Reconstruct it with looks.")
+        self.names = tuple(cameras) or tuple(twin.cameras)
+        for name in self.names:
+            if name not in twin.cameras:
+                raise TaskError(f"the twin has no camera {name!r}. {nearest(name, twin.cameras)}")
+        self._cameras = [twin.cameras[name] for name in self.names]
+        sizes = {_scaled(camera, width)[:2] for camera in self._cameras}
+        if len(sizes) != 1:
+            raise TaskError(f"the cameras {', '.join(self.names)} have pictures of different shapes. Name alike ones.")
+        (across, down), self._detail = next(iter(sizes)), detail
+        self.shape = (down, across, 3)
+        self._lenses = [Lens(*_scaled(camera, width)) for camera in self._cameras]
+        self.splats = _grouped(twin)
+        scene = Scene.of(twin)
+        known = names(scene.nominal(), "body")
+        self._moving = [name for name in self.splats.groups if name in known and known.index(name) > 0]
+        worlds = Worlds(scene, 1)
+        rest = _poses(worlds.xpos, worlds.xquat, [known.index(name) for name in self._moving], np)[0]
+        self._T_group_world = Fixed(np.linalg.inv(rest))  # at the scene's own positions
+        self._drawn: Any = None
+
+    def see(self, backing: Backing) -> dict[str, Array]:
+        """A picture of each camera, as the worlds stand now."""
+        known = names(backing.model, "body")
+        xpos, xquat = backing.view("xpos"), backing.view("xquat")
+        bodies = _poses(xpos, xquat, [known.index(name) for name in self._moving], backing.xp)
+        moved = bodies @ self._T_group_world.like(bodies)
+        found = {}
+        for k, (name, camera) in enumerate(zip(self.names, self._cameras, strict=True)):
+            mount = Fixed(camera.mount.T_parent_camera).like(bodies)
+            fixed = camera.mount.parent == "world"
+            at = None if fixed else _poses(xpos, xquat, [known.index(camera.mount.parent)], backing.xp)[:, 0] @ mount
+            found[name] = self._on_host(k, mount, at, moved) if backing.patient else self._on_gpu(k, mount, at, moved)
+        return found
+
+    def _on_host(self, k: int, mount: Array, at: Array | None, moved: Array) -> Array:
+        from twinproof.sim.splat.render import render_many
+
+        poses, where = np.asarray(moved), None if at is None else np.asarray(at)
+        cameras = [Camera(self._lenses[k], np.asarray(mount) if where is None else where[n]) for n in range(len(poses))]
+        groups = [dict(zip(self._moving, row, strict=True)) for row in poses]
+        pictures = np.stack([image.over() for image in render_many(self.splats, cameras, moved=groups)])
+        if isinstance(moved, np.ndarray):
+            return pictures
+        import torch
+
+        return torch.from_numpy(pictures)
+
+    def _on_gpu(self, k: int, mount: Array, at: Array | None, moved: Array) -> Array:
+        import torch
+
+        from twinproof.sim.splat.worlds import SplatWorlds
+
+        if self._drawn is None:
+            device = str(moved.device)
+            stages = [
+                SplatWorlds(self.splats, self._moving, lens, detail=self._detail, device=device)
+                for lens in self._lenses
+            ]
+            self._drawn = [[stage, None] for stage in stages]
+        stage, backdrop = self._drawn[k]
+        if at is not None:
+            return stage.moved(torch.linalg.inv(at.float()), moved).clamp(0, 1)
+        if backdrop is None:
+            backdrop = self._drawn[k][1] = stage.fixed(torch.linalg.inv(mount.float())[None])
+        return stage.over(backdrop, moved).clamp(0, 1)
+
+
+def with_pictures(task: TaskSpec, eyes: Eyes, tracker: bool = True) -> TaskSpec:
+    """The same task for policies that see pictures image_NAME; without `tracker` they see no object pose."""
+    pictures = tuple(Channel(f"image_{name}", "1", shape=eyes.shape) for name in eyes.names)
+    hidden = () if tracker else OF_TRACKER
+    kept = tuple(channel for channel in task.contract.observations if channel.name not in hidden)
+    plain = [channel for channel in kept if not channel.privileged]
+    private = [channel for channel in kept if channel.privileged]
+
+    def observe(sensed: Sensed) -> Channels:
+        lacking = {name: NOWHERE.like(sensed.position) + 0 * sensed.position[:, :1] for name in task.tracked}
+        whole = sensed if tracker else replace(sensed, objects={**lacking, **sensed.objects})
+        seen = {name: value for name, value in task.observe(whole).items() if name not in hidden}
+        return {**seen, **{f"image_{name}": sensed.images[name] for name in eyes.names}}
+
+    contract = replace(task.contract, observations=(*plain, *pictures, *private))
+    return replace(task, contract=contract, observe=observe)
+
+
+def pictures_of(images: Mapping[str, Picture], eyes: Eyes) -> dict[str, np.ndarray]:
+    """A robot's pictures (1, height, width, 3) as `eyes` show a twin: averaged to its size, colours from 0 to 1."""
+    found = {}
+    for name in eyes.names:
+        if name not in images:
+            raise TaskError(f"the robot gave no picture of camera {name!r}. {nearest(name, images)}")
+        down, across, _ = eyes.shape
+        rgb = np.asarray(images[name].rgb, dtype=np.float32) / 255
+        high, wide = rgb.shape[0] // down, rgb.shape[1] // across
+        if (high * down, wide * across) != rgb.shape[:2] or not high or not wide:
+            raise TaskError(
+                f"the picture of camera {name!r} is {rgb.shape[1]} × {rgb.shape[0]}, and {across} × {down} is wanted. "
+                "Take pictures of a whole multiple of that."
+            )
+        found[name] = rgb.reshape(1, down, high, across, wide, 3).mean(axis=(2, 4))
+    return found
+
+
+def _scaled(camera: TwinCamera, width: int) -> tuple[int, int, float, float, float, float]:
+    """Size and pinhole of a camera's picture at another width."""
+    scale, k = width / camera.width, camera.intrinsics
+    return (
+        width,
+        round(camera.height * scale),
+        k.fx * scale,
+        k.fy * scale,
+        (k.cx + 0.5) * scale - 0.5,
+        (k.cy + 0.5) * scale - 0.5,
+    )
+
+
+def _grouped(twin: Twin) -> Splats:
+    """The twin's splats, in groups named like its bodies; the first is what belongs to none."""
+    whole = read_ply(twin.path("splats.ply"))
+    bodies = [body for body in twin.bodies if body.splats is not None]
+    group = np.zeros(len(whole), dtype=np.int64)
+    for k, body in enumerate(bodies):
+        first, count = body.splats or (0, 0)
+        group[first : first + count] = k + 1
+    return replace(whole, group=group, groups=("of no body", *(body.name for body in bodies)))
+
+
+def _poses(xpos: Array, xquat: Array, bodies: list[int], xp: Any) -> Array:
+    """T_world_body (N, M, 4, 4)."""
+    place, q = xpos[:, bodies], xquat[:, bodies]
+    w, x, y, z = (q[..., k] for k in range(4))
+    rows = (
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), place[..., 0]),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x), place[..., 1]),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y), place[..., 2]),
+        (0 * w, 0 * w, 0 * w, 0 * w + 1),
+    )
+    return xp.stack([xp.stack(row, -1) for row in rows], -2)

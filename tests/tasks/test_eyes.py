@@ -1,0 +1,144 @@
+"""Pictures for policies, drawn from a twin's splats: they show where things are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from twinproof.nouns.errors import TaskError
+from twinproof.nouns.rig import Intrinsics, Mount
+from twinproof.nouns.robot import Observation, Picture
+from twinproof.nouns.source import Declared
+from twinproof.nouns.splat_files import write_ply
+from twinproof.nouns.splats import Splats
+from twinproof.nouns.twin import Alignment, Body, Twin, TwinCamera
+from twinproof.sim.scene import engine
+from twinproof.tasks import push
+from twinproof.tasks.arena import Arena, Play
+from twinproof.tasks.eyes import SplatEyes, pictures_of, with_pictures
+from twinproof.tasks.sensed import Sensed
+from twinproof.tasks.task import Setup
+
+SCENE = """
+<mujoco>
+  <compiler angle="radian"/>
+  <worldbody>
+    <geom name="table" type="plane" size="1 1 .1"/>
+    <body name="hand" pos="0 0 .3">
+      <joint name="turn" axis="0 0 1" range="-2 2" limited="true" damping="1"/>
+      <geom type="sphere" size=".02" contype="0" conaffinity="0" mass=".2"/>
+      <site name="tip" pos=".2 0 0"/>
+    </body>
+    <body name="cube" pos=".3 0 .03"><freejoint/><geom type="box" size=".03 .03 .03" mass=".1"/></body>
+  </worldbody>
+  <actuator><position name="turn" joint="turn" kp="20" kv="2"/></actuator>
+</mujoco>
+"""
+DOWN = (0.0, 1.0, 0.0, 0.0)  # a camera that looks straight down, its picture's right along +x
+DEAR = Declared("planted")
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory):
+    """A red cube on a grey table, under a camera that stands and one on the hand."""
+    root = tmp_path_factory.mktemp("twin")
+    (root / "scene.xml").write_text(SCENE)
+    table = np.stack([*np.meshgrid(np.linspace(-0.1, 0.7, 25), np.linspace(-0.4, 0.4, 25), [0.0])], -1).reshape(-1, 3)
+    cube = np.random.default_rng(0).uniform([0.27, -0.03, 0.0], [0.33, 0.03, 0.06], (300, 3))
+    means = np.concatenate([table, cube])
+    count, red = len(means), np.arange(len(means)) >= len(table)
+    colour = np.where(red[:, None], [0.9, 0.1, 0.1], 0.5)
+    scale = np.where(red, 0.008, 0.03)
+    splats = Splats(
+        means,
+        np.tile([1.0, 0, 0, 0], (count, 1)),
+        np.log(np.repeat(scale[:, None], 3, axis=1)),
+        np.full(count, 5.0),
+        ((colour - 0.5) / 0.28209479)[:, None],
+        np.zeros(count, dtype=int),
+    )
+    write_ply(root / "splats.ply", splats)
+    lens = Intrinsics(60.0, 60.0, 31.5, 23.5)
+    cameras = {
+        "above": TwinCamera(64, 48, lens, Mount("world", (0.3, 0.0, 0.8), DOWN), DEAR),
+        "wrist": TwinCamera(64, 48, lens, Mount("hand", (0.3, 0.0, 0.5), DOWN), DEAR),
+    }
+    bodies = (
+        Body("cube", DEAR, splats=(len(table), len(cube)), lacks={"mesh": "a box"}),
+        Body("hand", DEAR, "robot", lacks={"mesh": "a ball", "splats": "not seen"}),
+    )
+    return Twin(root, bodies, Alignment(DEAR), engine(), (), {}, cameras=cameras)
+
+
+@pytest.fixture(scope="module")
+def task(twin):
+    return push.of(twin, home={"turn": 0.0})
+
+
+def red_at(picture):
+    """The middle of what is red, in pixels (x, y)."""
+    redness = np.clip(picture[..., 0] - picture[..., 1], 0, None)
+    y, x = np.mgrid[: picture.shape[0], : picture.shape[1]]
+    return np.array([(redness * x).sum(), (redness * y).sum()]) / redness.sum()
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_pictures_show_where_the_object_is_in_each_world(twin, task, kind):
+    eyes = SplatEyes(twin, ("above",))
+    arena = Arena(twin, with_pictures(task, eyes), 2, play=Play(bank=2, nthread=1), arrays=kind, eyes=eyes)
+    setups = [Setup((0.4, 0.0), at, 0.0) for at in ((0.3, 0.0), (0.4, 0.1))]
+    seen = np.asarray(arena.reset(setups=setups)["image_above"])
+    assert seen.shape == (2, 48, 64, 3)
+    np.testing.assert_allclose(red_at(seen[0]), [31.5, 23.5], atol=1.0)
+    # 60 px at 0.77 m: 0.1 m are 7.8 px; +y of the world is up in the picture
+    np.testing.assert_allclose(red_at(seen[1]) - red_at(seen[0]), [7.8, -7.8], atol=1.0)
+    after = np.asarray(arena.step(arena.sensed.last).observations["image_above"])
+    np.testing.assert_allclose(after, seen, atol=0.05)
+
+
+def test_a_camera_on_the_hand_turns_with_it(twin, task):
+    eyes = SplatEyes(twin, ("wrist",), width=32)
+    arena = Arena(twin, with_pictures(task, eyes), 1, play=Play(bank=1, nthread=1), eyes=eyes)
+    at = {"at_m": (0.3, 0.0)}
+    straight = arena.reset(setups=[Setup((0.4, 0.0), **at)])["image_wrist"][0]
+    turned = arena.reset(setups=[Setup((0.4, 0.0), joints={"turn": 0.3}, **at)])["image_wrist"][0]
+    assert eyes.shape == (24, 32, 3)
+    np.testing.assert_allclose(red_at(straight), [15.5, 11.5], atol=1.0)
+    assert np.linalg.norm(red_at(turned) - red_at(straight)) > 2
+
+
+def test_a_policy_may_see_pictures_and_no_tracker_on_a_robot_too(twin, task):
+    eyes = SplatEyes(twin, ("above",))
+    blind = with_pictures(task, eyes, tracker=False)
+    names = [channel.name for channel in blind.deployable.observations]
+    assert "object_position" not in names
+    assert names[-1] == "image_above"
+    arena = Arena(twin, blind, 1, play=Play(bank=1, nthread=1), eyes=eyes)
+    assert set(arena.reset()) == {channel.name for channel in blind.contract.observations}
+    shot = Picture(0.0, np.full((96, 128, 3), 128, np.uint8))
+    report = Observation(0.0, np.zeros(1), np.zeros(1), np.zeros(1), {"above": shot})
+    sensed = replace(Sensed.of_robot(report, np.array([0.4, 0.0])), images=pictures_of(report.images, eyes))
+    seen = blind.observe(sensed)
+    assert list(seen) == names
+    np.testing.assert_allclose(seen["image_above"], 128 / 255, rtol=1e-6)
+
+
+def test_what_cannot_be_seen_is_said(twin, tmp_path):
+    eyes = SplatEyes(twin, ("above",))
+    with pytest.raises(TaskError, match="the twin has no camera 'abov'. Did you mean 'above'"):
+        SplatEyes(twin, ("abov",))
+    with pytest.raises(TaskError, match="the robot gave no picture of camera 'above'"):
+        pictures_of({}, eyes)
+    with pytest.raises(TaskError, match="the picture of camera 'above' is 100 × 48, and 64 × 48 is wanted"):
+        pictures_of({"above": Picture(0.0, np.zeros((48, 100, 3), np.uint8))}, eyes)
+    tall = replace(twin.cameras["above"], height=64)
+    with pytest.raises(TaskError, match="the cameras above, wrist have pictures of different shapes"):
+        SplatEyes(replace(twin, cameras={**twin.cameras, "above": tall}))
+    (tmp_path / "scene.xml").write_text(SCENE)
+    lacks = {"mesh": "none", "splats": "none"}
+    bodies = tuple(Body(name, DEAR, lacks=lacks) for name in ("cube", "hand"))
+    bare = Twin(tmp_path, bodies, Alignment(DEAR), engine(), (), {})
+    with pytest.raises(TaskError, match="the twin has no splats, so nothing can be seen of it"):
+        SplatEyes(bare)
