@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,4 +62,8 @@ def test_what_a_task_needs_is_said(bench, tmp_path, capsys):
     refused("--task needs --twin, and leaves nothing to --map", *inside, "--map", "goal=state")
     refused("--task takes the goal alone from --set, and time was set", *inside, "--set", "time=1", "goal=1,2")
     refused("the goal of 'reach' has 2 numbers, 1 were given", *inside, "--set", "goal=1")
-    refused("has another contract than is needed here", *inside, "--set", "goal=1,2", "--relative")
+    policy = Policy.load(bench / "policy")
+    replace(policy, contract=replace(policy.contract, rate_hz=50.0)).save(tmp_path / "slow")
+    assert run("policy", "check", tmp_path / "slow", "--recording", bench / "split", "--out", tmp_path / "out",
+               *inside, "--set", "goal=1,2") == 1  # fmt: skip
+    assert "has another contract than is needed here: rate_hz is 50.0, wanted 100.0" in capsys.readouterr().err
