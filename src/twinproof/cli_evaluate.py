@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from twinproof.evaluate.beliefs import Beliefs
     from twinproof.evaluate.compare import Protocol
     from twinproof.evaluate.deploy import Place
-    from twinproof.nouns.panel import Panel as Frozen
     from twinproof.nouns.recording import Recording
-    from twinproof.nouns.robot import Robot
     from twinproof.nouns.split import Split
     from twinproof.tasks.task import TaskSpec
 
@@ -256,6 +254,7 @@ def panel(config: Panel) -> int:
 
 def evaluate(config: Evaluate) -> int:
     """`twinproof evaluate`."""
+    from twinproof.cli_robot import place_of
     from twinproof.evaluate import report
     from twinproof.evaluate.beliefs import Beliefs
     from twinproof.evaluate.command import contenders_of, home_of, task_of_panel
@@ -285,6 +284,7 @@ def evaluate(config: Evaluate) -> int:
         None if config.randomization is None else Randomization.load(config.randomization),
         None if config.rebuilt is None else Twin.load(config.rebuilt),
     )
+    stated = next((domain.description for domain in frozen.domains if domain.kind == "real"), "")
     work = config.out.with_name(f".{config.out.name}.work")  # finished trials; gone when all are
     exam = Examination(
         frozen,
@@ -293,7 +293,7 @@ def evaluate(config: Evaluate) -> int:
         beliefs,
         contenders_of(config.policy, task),
         Store(work),
-        _watched(config, _place(config, task, frozen), task, beliefs, split),
+        _watched(config, place_of(config.robot, task, stated, twin, split), task, beliefs, split),
         None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
         "" if config.logged is None else f"logged trials in {config.logged.name}",
         expert_of(task),
@@ -317,29 +317,6 @@ def evaluate(config: Evaluate) -> int:
     return 0
 
 
-def _place(config: Evaluate, task: TaskSpec, frozen: Frozen) -> Place | None:
-    """The robot that trials run on, where one was named."""
-    from twinproof.evaluate.deploy import Place
-    from twinproof.nouns.errors import ConfigError
-
-    if config.robot is None:
-        return None
-    stated = next((d.description for d in frozen.domains if d.kind == "real" and d.description), "")
-    if config.robot.startswith("lab:"):
-        from urllib.parse import parse_qsl
-
-        from twinproof.lab.robot import LabRobot
-
-        bench, _, query = config.robot.removeprefix("lab:").partition("?")
-        asked = dict(parse_qsl(query))
-        unknown = sorted(set(asked) - {"plant", "effects"})
-        if unknown or not asked.get("plant", "0").isdigit():
-            raise ConfigError(f"--robot {config.robot!r} cannot be read. Write 'lab:push?plant=0&effects=all'.")
-        robot = LabRobot(bench, int(asked.get("plant", "0")), effects=asked.get("effects", "all"))
-        return Place(robot, f"lab bench '{bench}', simulated")
-    return Place(_driver(Path(config.robot)), stated or f"the robot of {Path(config.robot).name}")
-
-
 def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Beliefs, split: Split) -> Place | None:
     """The place with a monitor whose thresholds come from validation, where one was asked for."""
     from dataclasses import replace
@@ -354,20 +331,3 @@ def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Bel
     alarms = f"stops in at most {100 * found.stop_alpha:.0f} % of episodes where all is well"
     report.say(f"monitor: slow at {found.slow:.2f}, stop at {found.stop:.2f} usual errors; {alarms}")
     return replace(place, watch=guard(foresight, found))
-
-
-def _driver(path: Path) -> Robot:
-    """What the robot() of a user's Python file gives."""
-    import runpy
-
-    from twinproof.nouns.errors import ConfigError
-
-    if not path.is_file():
-        raise ConfigError(
-            f"--robot {path} is no file. Name a Python file with a function robot(), or 'lab:push?plant=0'."
-        )
-    make = runpy.run_path(str(path)).get("robot")
-    if not callable(make):
-        raise ConfigError(f"{path} has no function robot(). Write one that gives a driver (docs/robot_interface.md).")
-    made: Robot = make()
-    return made
