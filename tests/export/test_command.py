@@ -143,3 +143,11 @@ def test_numbers_that_are_not_finite_do_not_enter_a_urdf():
 
     with pytest.raises(TwinError, match=r"urdf: the numbers \[nan\] of the twin's scene are not finite"):
         _text([float("nan")])
+
+
+def test_the_same_twin_gives_the_same_bytes(tmp_path):
+    twin = write_probe(tmp_path / "work", splats=False)
+    for name in ("one", "two"):
+        export(twin, ["urdf,usdz,glb"], tmp_path / name)
+    first, second = (json.loads((tmp_path / name / "export.json").read_text())["files"] for name in ("one", "two"))
+    assert [name for name in first if first[name] != second[name]] == []

@@ -38,7 +38,9 @@ SECRET += " int[] faceVertexIndices = [0,1,2]\n}\n"
 @pytest.fixture(scope="module")
 def good(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("good")
-    export(write_probe(folder / "twin"), ["usdz", "glb", "ply", "spz"], folder / "out")
+    export(write_probe(folder / "twin", splats=False), ["usdz", "glb"], folder / "out")
+    write_ply(folder / "out" / "splats.ply", splats(300))
+    write_spz(folder / "out" / "splats.spz", splats(300))
     return folder / "out"
 
 
@@ -328,9 +330,9 @@ def test_an_mjcf_that_names_files_outside_is_refused(tmp_path):
 
 
 def test_a_reader_that_needs_too_much_is_ended(good, tmp_path):
-    with pytest.raises(TwinError, match=r"has \d MB; 0 MB are read"):
+    with pytest.raises(TwinError, match="has 0 MB; 0 MB are read"):
         read_back(good / "twin.usdz", Allowed(file_bytes=1000))
-    with pytest.raises(TwinError, match=r"it unpacks to \d+ MB, 0 MB are allowed|is refused"):
+    with pytest.raises(TwinError, match=r"is refused: it unpacks to \d+ MB, 0 MB are allowed"):
         read_back(good / "splats.ply", Allowed(answer_bytes=1000))
     with pytest.raises(TwinError, match="was not read within 0.01 s"):
         read_back(good / "splats.ply", Allowed(wall_s=0.01))

@@ -84,12 +84,13 @@ def _check_layer(path: Path, name: str, names: tuple[str, ...]) -> None:
     """Every asset path in a layer names a file of the package."""
     from pxr import Sdf, Tf
 
+    layer, told = None, "it is no layer"
     try:
         layer = Sdf.Layer.OpenAsAnonymous(f"{path}[{name}]")
     except Tf.ErrorException as problem:
-        raise TwinError(f"its layer {name!r} cannot be read ({' '.join(str(problem).split())[-160:]}).") from None
+        told = " ".join(str(problem).split())[-160:]
     if layer is None:
-        raise TwinError(f"its layer {name!r} cannot be read. It was cut, or it is something else.")
+        raise TwinError(f"its layer {name!r} cannot be read ({told}). It was cut, or it is something else.")
     found, prims = list(layer.GetCompositionAssetDependencies()), list[Any]()
     layer.Traverse(Sdf.Path.absoluteRootPath, prims.append)
     if len(prims) > MOST_PRIMS:

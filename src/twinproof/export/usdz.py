@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from twinproof.nouns.errors import MissingExtra, TwinError
 from twinproof.nouns.files import sync_folder
 
 ROOT = "/twin"
+LONG_AGO_S = 1_000_000_000  # the time that stands in every package
 
 
 def usd() -> Any:
@@ -64,9 +66,10 @@ def _packed(layer: Path) -> Path:
     try:
         writer = Sdf.ZipFileWriter.CreateNew(str(out))
         for name in names:  # the layer is the first, by the rules
+            os.utime(layer.parent / name, (LONG_AGO_S, LONG_AGO_S))  # the same twin gives the same bytes
             writer.AddFile(str(layer.parent / name), name)
         writer.Save()
-    except Tf.ErrorException as problem:
+    except (Tf.ErrorException, OSError) as problem:
         told = " ".join(str(problem).split())[-160:]
         raise TwinError(f"USD could not pack {layer} into a USDZ ({told}). Look for a full disk, or 4 GiB.") from None
     return out
