@@ -20,10 +20,12 @@ from twinproof.nouns.source import Declared, Inferred
 from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.twin import Twin
 from twinproof.nouns.video_write import write_pictures
+from twinproof.reconstruct.articulation import articulation
 from twinproof.reconstruct.assemble import Physical, Room, Thing, assembled
 from twinproof.reconstruct.build import Building, _by_hand
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.collision import hull_of
+from twinproof.reconstruct.joint_block import FoundJoint
 from twinproof.reconstruct.object_block import FoundObject
 from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_fit import Robot
@@ -31,9 +33,11 @@ from twinproof.reconstruct.surface import bind
 from twinproof.reconstruct.twin_clips import clips_for
 from twinproof.sim.grid import Plane
 from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
+from twinproof.sim.parameters.resolve import nominal_value, parameter
 from twinproof.sim.render_camera import Named
 from twinproof.sim.render_rays import Rays
 from twinproof.sim.scene import Scene
+from twinproof.sim.track_pose import Track
 from twinproof.sim.world import World
 
 
@@ -48,9 +52,7 @@ def box(x: float, y: float, z: float) -> Mesh:
     return hull_of(np.array([[a, b, c] for a in (-x, x) for b in (-y, y) for c in (-z, z)]))
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("twin")
+def room(folder) -> Room:
     scene = Scene(ARM)
     model = scene.nominal()
     links = link_splats(model, robot_bodies(model), 0.03)
@@ -64,7 +66,12 @@ def made(tmp_path_factory):
     offsets = dict.fromkeys(JOINTS, 0.02)
     found = FoundRobot(cameras, offsets, dict.fromkeys(JOINTS, 0.001), {"upper": 0.9}, (), {"front": 6}, colours)
     found.save(folder)
-    found = FoundRobot.load(folder)
+    return Room(scene, robot, FoundRobot.load(folder), {}, Plane(), Physical(600.0))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("twin")
     mesh, place = box(0.03, 0.02, 0.04), np.eye(4)
     place[:3, 3] = (0.3, 0.1, 0.04)
     thing = FoundObject("mug", mesh, bind(mesh, 1, "mug").splats(), place, {"front/0": 0.9}, ("seen",), ("flat below",))
@@ -72,7 +79,7 @@ def made(tmp_path_factory):
     thing.save(folder / "thing")
     (folder / "scene").mkdir()
     twin = assembled(
-        Room(scene, robot, found, {}, Plane(), Physical(600.0)), [Thing(FoundObject.load(folder / "thing"))], Part(),
+        room(folder), [Thing(FoundObject.load(folder / "thing"))], Part(),
         folder / "scene",
     )  # fmt: skip
     twin.save(folder / "saved")
@@ -116,6 +123,40 @@ def test_the_object_rests_on_the_table(made) -> None:
     world = World(Scene.read(folder / "saved" / "scene.xml").nominal())
     world.step(300)
     assert world.data.body("mug").xpos[2] == pytest.approx(0.04, abs=0.002)
+
+
+def test_an_object_that_a_joint_holds_moves_along_it_and_says_so(made, tmp_path) -> None:
+    way = np.tile(made[2].T_world_object, (40, 1, 1))
+    way[:, 0, 3] += np.linspace(0, 0.1, 40)
+    joint = articulation(way, 0.01, 0.001)
+    twin = assembled(room(tmp_path), [Thing(made[2], joint)], Part(), empty(tmp_path / "scene"))
+    assert twin.audits["joints"]["mug"]["kind"] == "slide"
+    assert "mug" not in twin.audits["standing"]
+    assert any("mug is held by a slide" in note for note in twin.notes)
+    world = World(Scene.of(twin).nominal())
+    low, high = world.model.joint("mug").range
+    assert (low, high) == pytest.approx((0.0, 0.1), abs=0.005)
+    world.set_joint("mug", np.array([0.05]))
+    world.kinematics()
+    assert world.body_pose("mug")[:3, 3] == pytest.approx(made[2].T_world_object[:3, 3] + [0.05, 0, 0], abs=5e-3)
+
+
+def test_what_moving_it_told_is_where_identification_starts(made, tmp_path) -> None:
+    one = np.ones(2)
+    track = Track(np.arange(2.0), np.tile(np.eye(4), (2, 1, 1)), np.tile(np.eye(6), (2, 1, 1)), one, one, one < 0)
+    told = {"body.mug.friction_slide": 0.3, "joint.yaw.offset": 0.001}
+    moved = FoundJoint("mug", "e" * 32, track, told, {}, {}, 9.0, 4.0, 3, ("the mass stays weak",))
+    twin = assembled(room(tmp_path), [Thing(made[2], moved=moved)], Part(), empty(tmp_path / "scene"))
+    assert twin.start["body.mug.friction_slide"] == 0.3
+    assert twin.start["joint.yaw.offset"] == 0.02  # calibration's, of all episodes
+    assert twin.audits["joint_refinement"]["mug"]["cost"] == (9.0, 4.0)
+    assert "the mass stays weak" in twin.notes
+    assert nominal_value(Scene.of(twin).nominal(), parameter("body.mug.friction_slide")) == 0.5
+
+
+def empty(folder):
+    folder.mkdir()
+    return folder
 
 
 def test_a_correction_by_hand_is_declared(made) -> None:

@@ -96,7 +96,7 @@ def assembled(
     background = next((thing.found.background for thing in things if thing.found.background is not None), None)
     runs = _write_splats(folder, room, list(parts.values()), background)
     said = [note for thing in things for note in (*_said(thing), *parts[thing.found.name].notes)]
-    physics = {id: v for thing in things if thing.moved for id, v in thing.moved.start.items()}
+    physics = {id: v for thing in things if thing.moved for id, v in thing.moved.theta.items()}
     offsets = {f"joint.{name}.offset": value for name, value in room.found.offsets.items()}
     sources = {thing.found.name: thing.source(calibration.split) for thing in things}
     return Twin(

@@ -6,7 +6,7 @@ What comes out goes into the twin as a start for `identify`, and is never its pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,9 @@ from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.theta import Theta
-from twinproof.reconstruct.calibration_block import FoundRobot, triple
+from twinproof.reconstruct.calibration_block import FoundRobot
 from twinproof.reconstruct.couple import Coupled, Coupling, Seen, couple
 from twinproof.reconstruct.motion_block import FIELDS, FoundMotion
-from twinproof.reconstruct.poses import quat_of
 from twinproof.sim.handled import Handling, qpos_of
 from twinproof.sim.track_fit import Pixels
 from twinproof.sim.track_pose import Track
@@ -39,7 +38,8 @@ DARKEST = 0.5  # a shadow leaves so much of the light, at least
 class FoundJoint:
     """What moving the object told. `start` are parameters by id, `sd` their errors (of the logarithm, if it has one).
 
-    `cameras` are T_world_camera, refined; the cost fell from `first_cost` to `cost`.
+    `cameras` are T_world_camera as this episode alone would have them: the twin keeps calibration's, which all episodes
+    made. The cost fell from `first_cost` to `cost`.
     """
 
     name: str
@@ -106,16 +106,8 @@ class FoundJoint:
             "pose": [np.round(qpos_of(T), 6).tolist() for T in self.track.T_world_object],
             "sd_m": np.round(self.track.sd_m, 6).tolist(),
             "sd_rad": np.round(self.track.sd_rad, 6).tolist(),
+            "cameras": {name: np.round(T, 6).tolist() for name, T in self.cameras.items()},
         }
-
-    def applied(self, found: FoundRobot) -> FoundRobot:
-        """Cameras and joint offsets after the refinement."""
-        cameras = dict(found.cameras)
-        for name, T in self.cameras.items():
-            mount = replace(cameras[name].mount, position_m=triple(T[:3, 3]), quat_wxyz=quat_of(T))
-            cameras[name] = replace(cameras[name], mount=mount)
-        offsets = {name: value + self.start.get(f"joint.{name}.offset", 0.0) for name, value in found.offsets.items()}
-        return replace(found, cameras=cameras, offsets=offsets)
 
 
 def found_joint(
