@@ -45,6 +45,8 @@ class Evidence:
     """The result of the range-miss test, where it lies elsewhere."""
     pictures: Path | None = None
     """A folder of pictures for the report (docs/evidence.md says how to name them)."""
+    draw: bool = True
+    """Draw pictures from the twin's splats and its calibration episodes, where no folder of pictures is given."""
     scene: Path | None = None
     """A self-contained HTML page with the scene in three dimensions, for the report."""
 
@@ -89,11 +91,13 @@ def evidence(config: Evidence) -> int:
     from twinproof.evidence import report
     from twinproof.evidence.assemble import assemble
     from twinproof.evidence.gather import Folders, gather
+    from twinproof.evidence.pictures import illustrated
 
     named = ("recording", "split", "twin", "posterior", "randomization", "panel", "trials", "coverage", "pictures")
     folders = Folders(**{name: getattr(config, name) for name in named}, policies=policies_of(config.policy))
     scene = None if config.scene is None else config.scene.read_text(encoding="utf-8")
-    made = assemble(gather(folders), scene)
+    found = gather(folders)
+    made = assemble(illustrated(found) if config.draw else found, scene)
     made.save(config.out)
     report.evidence(made, config.out)
     return 0

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from tests.nouns.examples import twin
 from twinproof.evidence import charts
 from twinproof.evidence.assemble import assemble
 from twinproof.evidence.markdown import markdown
 from twinproof.evidence.model import model_of
+from twinproof.evidence.model_inputs import twin_of
 from twinproof.evidence.model_summary import curves_of
 from twinproof.evidence.page import page
 from twinproof.evidence.page_parts import percent
@@ -34,6 +36,7 @@ NAMED = (
     "seeds",
     "machine",
     "views",
+    "outlines",
     "agreement",
 )  # tables whose names come from outside
 FIXED = ("verdict", "kind", "better", "layer", "part", "value_kind", "label", "over", "level", "judged")
@@ -182,6 +185,18 @@ def test_pictures_come_with_sliders_and_words(told):
     assert [slider["aria-label"] for slider in sliders] == [
         f"share of the photograph, front, {when} calibration" for when in ("before", "after")
     ]
+
+
+def test_a_twin_made_of_pictures_shows_cameras_gaps_and_looks(told, tmp_path):
+    made = twin(tmp_path / "made", audits={
+        "visual_against_collision": {"cube": {"mean_m": 0.001, "p95_m": 0.002, "worst_m": 0.004, "volume_ratio": 1.1}},
+        "held_out_views": {"cube": {"psnr_db": 27.2, "object_psnr_db": 22.7}},
+        "silhouette_iou": {"cube": {"front/1": 0.8, "front/2": 0.6}},
+        "calibration": {"cameras": {"front": {"clock_offset_s": -0.018, "clock_offset_sd_s": 0.009, "agrees": 0.95}}},
+    })  # fmt: skip
+    text = page({**told, "inputs": {**told["inputs"], "twin": twin_of(made)}}, {})
+    for words in ("−18.0 ± 9.0", "95 %", "27.2", "22.7", ">0.7<", "2.00", "volume ratio", "1.0 mm apart", "only looks"):
+        assert words in text
 
 
 def test_a_scene_stands_in_a_frame_of_its_own(gathered, tmp_path):

@@ -16,7 +16,7 @@ from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import ParameterInfo
-from twinproof.nouns.twin import Twin
+from twinproof.nouns.twin import Body, Twin
 
 BINS = 36
 DOTS = 240  # draws in the plot of pairs
@@ -55,7 +55,7 @@ def twin_of(twin: Twin) -> dict[str, Json]:
                 "layer": body.layer,
                 "source": plain(body.source),
                 "mass_kg": body.mass_kg,
-                "lacks": dict(body.lacks),
+                "lacks": _lacking(body),
                 "splats": body.splats[1] if body.splats else 0,
                 "parts": len(body.collision),
             }
@@ -70,12 +70,13 @@ def twin_of(twin: Twin) -> dict[str, Json]:
                 "rotation_sd_rad": camera.mount.rotation_sd_rad,
                 "reprojection_px": camera.reprojection_px,
                 "source": plain(camera.source),
+                **_clock(twin, name),
             }
             for name, camera in twin.cameras.items()
         ],
         "gaps": _gaps(twin.audits.get("visual_against_collision")),
         "views": _tables(twin.audits.get("held_out_views")),
-        "silhouettes": _tables(twin.audits.get("silhouette_iou")),
+        "outlines": {name: _least(found) for name, found in _tables(twin.audits.get("silhouette_iou")).items()},
         "notes": list(twin.notes),
     }
 
@@ -87,6 +88,28 @@ def _gaps(told: Any) -> list[dict[str, Json]]:
     return [
         {"object": name, **{key: gap.get(key) for key in names}} for name, gap in objects if isinstance(gap, Mapping)
     ]
+
+
+def _lacking(body: Body) -> dict[str, Json]:
+    """What a body says it lacks, and does lack."""
+    has = {"splats": body.splats is not None, "mesh": bool(body.visual or body.collision)}
+    return {name: why for name, why in body.lacks.items() if not has.get(name)}
+
+
+def _clock(twin: Twin, camera: str) -> dict[str, Json]:
+    """What calibration found of a camera's clock, and how well the robot's outlines agree in its pictures."""
+    told: Any = twin.audits.get("calibration")
+    found = told.get("cameras", {}).get(camera) if isinstance(told, Mapping) else None
+    names = ("clock_offset_s", "clock_offset_sd_s", "agrees")
+    return {name: found[name] for name in names if name in found} if isinstance(found, Mapping) else {}
+
+
+def _least(views: Any) -> dict[str, Json]:
+    """Median and least of what every view has."""
+    values = [float(value) for value in views.values()] if isinstance(views, Mapping) else []
+    return (
+        {"views": len(values), "median": short(float(np.median(values))), "least": short(min(values))} if values else {}
+    )
 
 
 def _tables(told: Any) -> dict[str, Json]:

@@ -45,15 +45,27 @@ def cameras(inputs: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
             parts.append(f"<h3>{e(name)}</h3><div class=shots>{''.join(shots)}</div>")
     if not told:
         return section("cameras", "Cameras", *parts)
-    rows = [
-        [e(camera["name"]), f"{camera['width']} × {camera['height']}", f"{1e3 * camera['position_sd_m']:.1f}",
-         f"{DEGREES * camera['rotation_sd_rad']:.2f}",
-         "–" if camera["reprojection_px"] is None else shown(camera["reprojection_px"]), chip(camera["source"])]
-        for camera in told
-    ]  # fmt: skip
-    head = ("camera", "pixels", "± mm", "± °", "reprojection / px", "source")
-    made = table(head, rows, "One standard deviation of each camera's place and direction.", (2, 3, 4))
+    rows = [_camera(camera) for camera in told]
+    head = ("camera", "pixels", "± mm", "± °", "clock / ms", "outlines agree", "source")
+    made = table(head, rows, "One standard deviation of each camera's place, direction and clock.", (2, 3))
     return section("cameras", "Cameras", made, *parts)
+
+
+def _camera(camera: Mapping[str, Any]) -> list[str]:
+    clock = "–"
+    if camera.get("clock_offset_s") is not None:
+        clock = f"{1e3 * camera['clock_offset_s']:+.1f} ± {1e3 * camera.get('clock_offset_sd_s', 0.0):.1f}".replace(
+            "-", "−"
+        )
+    return [
+        e(camera["name"]),
+        f"{camera['width']} × {camera['height']}",
+        f"{1e3 * camera['position_sd_m']:.1f}",
+        f"{DEGREES * camera['rotation_sd_rad']:.2f}",
+        clock,
+        "–" if camera.get("agrees") is None else percent(camera["agrees"]),
+        chip(camera["source"]),
+    ]
 
 
 def _slider(pictures: Mapping[str, bytes], photo: str, render: str, said: str) -> str:
@@ -89,6 +101,7 @@ def shape(inputs: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
         parts.append("<h3>What is seen against what touches</h3>")
         tops = ("object", "mean / mm", "95 % / mm", "worst / mm", "volume ratio")
         parts.append(table(tops, gaps, "Distance between visual and collision surfaces, both ways.", (1, 2, 3, 4)))
+    parts.append(_looks(twin))
     if any(body["splats"] for body in twin["bodies"]):
         parts.append(
             f"<p>Splats and meshes are {1e3 * alignment['splat_mesh_gap_m']:.1f} mm apart on average; "
@@ -105,6 +118,24 @@ def shape(inputs: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
     shots = [f"<figure>{_image(f, pictures[f], f)}<figcaption>{e(f)}</figcaption></figure>" for f in others]
     parts.append(f"<div class=shots>{''.join(shots)}</div>" if shots else "")
     return section("shape", "Shape and looks", *parts, sentences(twin["notes"]))
+
+
+def _looks(twin: Mapping[str, Any]) -> str:
+    """How well views that no fit saw, and outlines, are matched."""
+    rows = []
+    for name in dict.fromkeys([*twin["views"], *twin["outlines"]]):
+        view, outline = twin["views"].get(name, {}), twin["outlines"].get(name, {})
+        rows.append([
+            e(name), _db(view.get("psnr_db")), _db(view.get("object_psnr_db")), _or_dash(outline.get("median")),
+            _or_dash(outline.get("least")), str(outline.get("views", "–")),
+        ])  # fmt: skip
+    head = ("object", "PSNR / dB", "of the object / dB", "outline IoU", "least", "views")
+    caption = "PSNR of views that no fit saw; overlap of outlines over all views, the median and the least."
+    return "<h3>How it looks</h3>" + table(head, rows, caption, (1, 2, 3, 4, 5)) if rows else ""
+
+
+def _db(value: object) -> str:
+    return f"{value:.1f}" if isinstance(value, (int, float)) else "–"
 
 
 def _mm(metres: float | None) -> str:
