@@ -6,7 +6,7 @@ that is too slow for its rate.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,10 +53,15 @@ class Checked:
     asked: np.ndarray
     chunks: Float[np.ndarray, "P H A"]
     agreement: tuple[Agreement, ...]
-    timing: Timing | None  # None where no call came back
+    answers_s: tuple[float, ...]  # how long each answer took
     problems: tuple[str, ...]  # in sentences
     failed: str  # the error that ended the check, or ""
     sources: tuple[str, ...]
+
+    @property
+    def timing(self) -> Timing | None:
+        """How fast answers came; None where none did."""
+        return Timing.of(list(self.answers_s)) if self.answers_s else None
 
     def table(self) -> dict[str, Json]:
         """Everything but the arrays' pictures, as JSON."""
@@ -68,6 +73,7 @@ class Checked:
             "asked": len(self.asked),
             "actions": [asdict(each) for each in self.agreement],
             "latency_s": asdict(self.timing) if self.timing else None,
+            "answers_s": list(self.answers_s),  # what chunks.Latency takes
             "problems": list(self.problems),
             "failed": self.failed,
             "time_s": self.time_s.round(6).tolist(),
@@ -98,9 +104,7 @@ def check(actor: Actor, log: Logged, every: int | None = None, progress: Progres
     given = np.array(chunks).reshape(-1, *shape)
     asked = ticks[: len(given)]
     agreement = tuple(_agreement(contract, log, asked, given)) if len(given) else ()
-    timing = Timing.of(timed.latency_s) if timed.latency_s else None
-    problems = [*suspicions(contract, log, asked, given), *_slow(contract, timing, step)]
-    return Checked(
+    found = Checked(
         contract,
         log.episode,
         log.time_s,
@@ -108,11 +112,13 @@ def check(actor: Actor, log: Logged, every: int | None = None, progress: Progres
         asked,
         given,
         agreement,
-        timing,
-        tuple(problems),
+        tuple(timed.latency_s),
+        (),
         failed,
         log.told,
     )
+    problems = [*suspicions(contract, log, asked, given), *_slow(contract, found.timing, step)]
+    return replace(found, problems=tuple(problems))
 
 
 def pairs(log: Logged, asked: np.ndarray, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
