@@ -170,3 +170,15 @@ def test_tips_are_where_the_models_chain_puts_them(bench):
         columns = [machine.joints.index(name) for name in arm.joints]
         expected = machine.chain(arm).poses(q[:, columns])[:, :3, 3]
         np.testing.assert_allclose(TipPosition(machine.chain(arm), columns)(q, np), expected, atol=1e-12)
+
+
+def test_objects_of_another_size_stand_on_the_table_and_keep_their_size():
+    task = task_named("push", lab_scene("push"), home=home("push"))
+    sizes = (0.8, 1.0, 1.25)
+    draws = [Theta({"body.object.scale": size, "body.object.mass": 0.1}) for size in sizes]
+    short = replace(task, horizon_s=0.2)
+    arena = Arena(task.machine.scene, short, 3, draws=draws, play=Play(bank=7, nthread=1))
+    for _ in range(6):  # over the end of an episode
+        step = arena.step(arena.sensed.last)
+        np.testing.assert_allclose(step.situation.objects["object"][:, 2], 0.042 * np.array(sizes), atol=1.5e-3)
+    assert step.situation.speed["object"].max() < 0.05

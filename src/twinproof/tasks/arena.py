@@ -25,6 +25,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
 from twinproof.sim.asked import whole, world_rows
 from twinproof.sim.parameters.base import index
+from twinproof.sim.population import unpokable
 from twinproof.sim.scene import Scene
 from twinproof.tasks.backing import Backing, DeviceBacking, HostBacking
 from twinproof.tasks.commands import Commands
@@ -44,7 +45,8 @@ __all__ = ["Arena", "Play", "State", "Step"]
 
 
 class Arena:
-    """See the module. `draws` are a Randomization, or Thetas that worlds take in turn; always on the nominal.
+    """See the module. `draws` are a Randomization, or Thetas that worlds take in turn; always on the nominal. Where
+    they hold a size, which needs a model compiled for every value, each world keeps its first draw.
 
     `sensed` is what the robot knows now, `situation` what is the case; both are new objects at every tick.
     """
@@ -71,11 +73,15 @@ class Arena:
         self.seed, self._draws, self.eyes = whole(seed, "the seed", 0), draws, eyes
         seeds = [episode_seed(self.seed, k) for k in range(max(self.play.bank, 1))]
         thetas = [drawn_theta(draws, each, k) for k, each in enumerate(seeds)]
-        self._random = draws is not None
+        compiled = bool(unpokable(scene.nominal(), thetas))
+        if compiled:  # a model for every value takes too long at a reset: each world keeps its Theta for good
+            seeds = [episode_seed(self.seed, k) for k in range(self.count * max(1, self.play.bank // self.count))]
+            thetas = [thetas[k % self.count % len(thetas)] for k in range(len(seeds))]
+        self._random = draws is not None and not compiled
         inside = physics(scene.nominal(), task.machine.joints, thetas, self.play.lean)
         scene = (scene.leaner() if self.play.lean else scene).reserving(*delays_s(inside))
         self.task, self.scene = replace(task, machine=replace(task.machine, scene=scene)), scene
-        self.backing = self._made(device, arrays)
+        self.backing = self._made(device, arrays, inside[: self.count] if compiled else self.count)
         self.xp = self.backing.xp
         varied = tuple(sorted({id for theta in thetas for id in theta}))
         self._ground = Ground(self.task, scene, self.backing.model, pushed_bodies(thetas), varied)
@@ -91,8 +97,8 @@ class Arena:
             self.backing.fill(inside)
         self.reset()
 
-    def _made(self, device: str, arrays: str) -> Backing:
-        worlds = (self.scene, self.count, self.task.touch, self.task.machine.substeps)
+    def _made(self, device: str, arrays: str, thetas: Sequence[Theta] | int) -> Backing:
+        worlds = (self.scene, thetas, self.task.touch, self.task.machine.substeps)
         if device != "cpu":
             return DeviceBacking(*worlds, device=device, seed=self.seed)
         return HostBacking(*worlds, self.play, tensors=arrays == "torch", seed=self.seed)

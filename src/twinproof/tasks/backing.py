@@ -60,7 +60,7 @@ class HostBacking:
     def __init__(
         self,
         scene: Scene,
-        count: int,
+        thetas: Sequence[Theta] | int,
         touch: Sequence[tuple[str, str]],
         substeps: int,
         play: Play,
@@ -69,7 +69,7 @@ class HostBacking:
         seed: int,
     ) -> None:
         self.worlds = Worlds(
-            scene, count, touch=touch, substeps=substeps, current=play.current, nthread=play.nthread, seed=seed
+            scene, thetas, touch=touch, substeps=substeps, current=play.current, nthread=play.nthread, seed=seed
         )
         self.model: Any = self.worlds.model
         self._bank: list[Theta] = []
@@ -81,7 +81,7 @@ class HostBacking:
             # torch has no read-only tensors: what MuJoCo lets nobody write is copied
             self._wrap = lambda array: torch.from_numpy(array if array.flags.writeable else array.copy())
             self.xp, self._unwrap = torch, lambda tensor: tensor.numpy()
-        self.noise = HostNoise(count, self._wrap)
+        self.noise = HostNoise(self.worlds.count, self._wrap)
 
     def array(self, host: np.ndarray) -> Array:
         """Host numbers as an array of this backing, a copy."""
@@ -137,7 +137,14 @@ class DeviceBacking:
     patient = False
 
     def __init__(
-        self, scene: Scene, count: int, touch: Sequence[tuple[str, str]], substeps: int, *, device: str, seed: int
+        self,
+        scene: Scene,
+        thetas: Sequence[Theta] | int,
+        touch: Sequence[tuple[str, str]],
+        substeps: int,
+        *,
+        device: str,
+        seed: int,
     ) -> None:
         self.xp = _torch()
         if not self.xp.cuda.is_available():
@@ -148,9 +155,9 @@ class DeviceBacking:
             raise MissingExtra(
                 f"worlds on {device!r} need mujoco-warp ({problem}). Install it with pip install 'twinproof[gpu]'."
             ) from None
-        self.worlds = GpuWorlds(scene, count, touch=touch, substeps=substeps, device=device, seed=seed)
+        self.worlds = GpuWorlds(scene, thetas, touch=touch, substeps=substeps, device=device, seed=seed)
         self.model: Any = self.worlds.host
-        self.noise = DeviceNoise(count, self.worlds.qpos.device, seed)
+        self.noise = DeviceNoise(self.worlds.count, self.worlds.qpos.device, seed)
 
     def array(self, host: np.ndarray) -> Array:
         """Host numbers as a tensor on the device; numbers with a point in float32."""

@@ -16,7 +16,7 @@ from twinproof.sim.parameters.actuators import is_servo
 from twinproof.sim.parameters.base import names, nearest
 from twinproof.sim.scene import Scene
 
-SLIDE, HINGE = 2, 3  # mjtJoint
+FREE, SLIDE, HINGE = 0, 2, 3  # mjtJoint
 ON_JOINT = 0  # mjtTrn
 COUPLED = 2  # mjtEq: one joint follows another
 SERVO_SPEED = {HINGE: 2.5, SLIDE: 0.3}  # rad/s, m/s: what lab robots allow, unless limits are given

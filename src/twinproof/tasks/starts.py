@@ -14,10 +14,10 @@ from twinproof.sim.disturb import started
 from twinproof.sim.parameters.base import names, nearest
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
-from twinproof.tasks.machine import SLIDE, Machine, follow
+from twinproof.tasks.machine import FREE, SLIDE, Machine, follow
 from twinproof.tasks.task import Setup, TaskSpec
+from twinproof.tasks.things import Thing, thing_of
 
-FREE = 0  # mjtJoint
 ABOVE_M = 0.0005  # an object is put down from a hair above
 AT_ONCE = 64
 
@@ -32,12 +32,17 @@ class Starts:
 
 
 def starts_of(scene: Scene, task: TaskSpec, setups: Sequence[Setup], thetas: Sequence[Theta]) -> Starts:
-    """The rows of setups, moved where a Theta says that something starts elsewhere."""
+    """The rows of setups, moved where a Theta says that something starts elsewhere. An object of another size stands as
+    its own size does."""
     model: Any = scene.nominal()
     qpos = started(model, np.array([_row(model, task, setup) for setup in setups]), thetas)
     for row, theta in zip(qpos, thetas, strict=True):
         if any(id.endswith(".start") for id in theta):
             follow(model, row)
+    sizes = np.array([theta.get(f"body.{task.place}.scale", 1.0) for theta in thetas])
+    if (sizes != 1).any():
+        at = free_place(model, task.place)
+        qpos[:, at + 2] += (sizes - 1) * _depth_m(thing_of(scene, task.place), model.qpos0[at + 3 : at + 7])
     goal = np.array([setup.goal for setup in setups], dtype=np.float64).reshape(len(setups), -1)
     return Starts(qpos, held(scene, task.machine, qpos), goal)
 
@@ -99,3 +104,10 @@ def _turned(yaw_rad: float, quat_wxyz: np.ndarray) -> np.ndarray:
     c, s = np.cos(yaw_rad / 2), np.sin(yaw_rad / 2)
     w, x, y, z = quat_wxyz
     return np.array([c * w - s * z, c * x - s * y, c * y + s * x, c * z + s * w])
+
+
+def _depth_m(thing: Thing, quat_wxyz: np.ndarray) -> float:
+    """How far an object that is turned like this reaches below its frame's origin, by the boxes around its parts."""
+    w, x, y, z = quat_wxyz
+    up = np.array([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])  # world's z in its axes
+    return -min(float(up @ part.middle_m - np.abs(up) @ part.half_m) for part in thing.parts)

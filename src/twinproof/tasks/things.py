@@ -10,8 +10,7 @@ import numpy as np
 from twinproof.nouns.errors import TaskError
 from twinproof.sim.parameters.base import names, nearest
 from twinproof.sim.scene import Scene
-from twinproof.tasks.machine import SLIDE, Arm, Machine
-from twinproof.tasks.starts import FREE
+from twinproof.tasks.machine import FREE, SLIDE, Arm, Machine
 
 ROUND = (2, 3, 5)  # mjtGeom: sphere, capsule, cylinder
 
