@@ -214,5 +214,11 @@ def test_what_does_not_fit_the_robot_moves_nothing(arm):
     ):
         with pytest.raises(PolicyError, match=match):
             drive(actor, arm, observe, START, 1.0)
+    torque = Manner(safety=Safety(arm.joints, arm.limits, arm.rate_hz, torque_driven=True))
+    with pytest.raises(PolicyError, match="for a robot that is told torques, and the actions are in rad. To stop it"):
+        drive(towards(arm, goal), arm, observe, START, 1.0, torque)
+    position = Manner(safety=Safety(arm.joints, arm.limits, arm.rate_hz))
+    with pytest.raises(PolicyError, match="for a robot that is told positions, and the actions are in N·m"):
+        drive(towards(arm, goal, unit="N·m"), arm, observe, START, 1.0, position)
     with pytest.raises(RobotError, match="not at its start"):
         arm.observe()

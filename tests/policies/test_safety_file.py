@@ -12,6 +12,7 @@ from twinproof.policies.safety_file import read_safety
 from twinproof.sim.scene import Scene
 
 TEXT = """format = "twinproof/safety/1"
+commands = "position"
 beyond = "clip"
 joints.a = {range = [-0.5, 0.5], effort = 20.0}
 joints.b = {speed = 1.0}
@@ -34,7 +35,9 @@ def test_what_is_named_is_narrower_and_the_rest_is_the_robots(tmp_path):
     kept.reset(np.array([[0.2, 0.0]]))
     kept.filter(np.array([[0.3, 0.0]]), np.zeros((1, 2)), np.zeros((1, 2)))
     assert kept.counts == {WORKSPACE: 1}
-    assert read(tmp_path, 'format = "twinproof/safety/1"').effort is None
+    torque = read(tmp_path, 'format = "twinproof/safety/1"\ncommands = "torque"')
+    assert torque.effort is None
+    assert torque.torque_driven
 
 
 def test_what_cannot_be_kept_is_refused(tmp_path):

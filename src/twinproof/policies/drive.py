@@ -125,6 +125,12 @@ def check_drivable(contract: Contract, robot: Robot, manner: Manner) -> None:
             f"the actions are in {', '.join(sorted(units))}, which does not tell how the robot is told to stay. Give "
             "Manner(safety=…), which does."
         )
+    if manner.safety is not None and units <= (POSITIONS if manner.safety.torque_driven else EFFORTS):
+        kind = "torques" if manner.safety.torque_driven else "positions"
+        raise PolicyError(
+            f"the safety limits are for a robot that is told {kind}, and the actions are in {', '.join(sorted(units))}. "
+            "To stop it would move it: correct one of the two."
+        )
 
 
 class _Trial:

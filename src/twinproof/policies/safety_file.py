@@ -1,6 +1,7 @@
 """safety.toml: what a robot may be told at deployment, narrower than what its driver allows.
 
 format = "twinproof/safety/1"
+commands = "position"                              # or "torque": what the robot's joints are told
 beyond = "clip"                                    # or "stop": the first violation ends the trial
 joints.elbow = {range = [-1.0, 1.5], speed = 1.0, effort = 20.0}       # each may be left out
 workspace = {low_m = [0.1, -0.4, 0.02], high_m = [0.7, 0.4, 0.6], arms = [{tip = "tip", joints = ["waist", "elbow"]}]}
@@ -58,6 +59,7 @@ class SafetyFile:
     """What a safety.toml holds."""
 
     format: str
+    commands: Literal["position", "torque"]
     beyond: Literal["clip", "stop"] = "clip"
     joints: Mapping[str, JointLimits] = field(default_factory=dict)
     workspace: Box | None = None
@@ -87,14 +89,14 @@ def read_safety(path: Path, joints: tuple[str, ...], limits: Limits, rate_hz: fl
         if first < low[k] or last > high[k] or fast > speed[k]:
             raise PolicyError(
                 f"{path} gives {name!r} {first:g} to {last:g} at {fast:g} a second, wider than the robot's own "
-                f"{low[k]:g} to {high[k]:g} at {speed[k]:g}. A filter narrows; change the driver's limits where they are "
-                "wrong."
+                f"{low[k]:g} to {high[k]:g} at {speed[k]:g}. A filter narrows: change the driver's limits, or these."
             )
         low[k], high[k], speed[k] = first, last, fast
         effort[k] = np.inf if one.effort is None else one.effort
     felt = effort if np.isfinite(effort).any() else None
     room = None if stated.workspace is None else _room(path, stated.workspace, scene)
-    return Safety(joints, Limits(low, high, speed), rate_hz, felt, room, beyond=stated.beyond)
+    by_torque = stated.commands == "torque"
+    return Safety(joints, Limits(low, high, speed), rate_hz, felt, room, by_torque, stated.beyond)
 
 
 def _room(path: Path, box: Box, scene: Scene | None) -> Workspace:
