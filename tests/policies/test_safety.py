@@ -46,6 +46,13 @@ def test_range_and_speed_are_kept_and_counted():
     assert filtered.violations[SPEED].tolist() == [2, 1]
 
 
+def test_speeds_count_from_what_was_really_sent():
+    filtered = safe([[0, 0]])
+    filtered.filter(np.array([[0.1, 0.0]]), np.zeros((1, 2)))
+    filtered.sent(np.array([[0.03, 0.0]]))
+    np.testing.assert_allclose(filtered.filter(np.array([[0.5, 0.0]]), np.zeros((1, 2))), [[0.13, 0.0]])
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_is_wanted_what_is_sent_stays_inside(seed):
     rng = np.random.default_rng(seed)

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import msgpack
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis.strategies import binary, integers, lists, sampled_from, tuples
 
 from tests.policies import servers
 from tests.policies.servers import (
@@ -310,6 +312,21 @@ def test_an_npy_header_that_lies_makes_no_array():
     pickled = servers.npy(GOOD)["as_npy"].replace(b"'<f4'", b"'|O' ")
     with pytest.raises(PolicyError, match="no message of its protocol"):
         wire.unpack(msgpack.packb({"__ndarray_class__": True, "as_npy": pickled}), "someone")
+
+
+VALID = [openpi_pack({"actions": GOOD}), groot_pack([{"elbow": GOOD}, {}]), groot_pack({"a": GOOD}, newest=True)]
+
+
+@given(
+    base=sampled_from([b"", *VALID]), noise=lists(tuples(integers(0, 400), integers(0, 255)), max_size=6), tail=binary()
+)
+def test_no_bytes_are_more_than_a_message_or_an_error(base, noise, tail):
+    data = bytearray(base + tail)
+    for place, value in noise:
+        if data:
+            data[place % len(data)] = value
+    with contextlib.suppress(PolicyError):
+        wire.unpack(bytes(data), "someone")
 
 
 def test_scalars_and_settings_are_read():

@@ -126,10 +126,10 @@ def check_drivable(contract: Contract, robot: Robot, manner: Manner) -> None:
             "Manner(safety=…), which does."
         )
     if manner.safety is not None and units <= (POSITIONS if manner.safety.torque_driven else EFFORTS):
-        kind = "torques" if manner.safety.torque_driven else "positions"
+        kind, told = "torques" if manner.safety.torque_driven else "positions", ", ".join(sorted(units))
         raise PolicyError(
-            f"the safety limits are for a robot that is told {kind}, and the actions are in {', '.join(sorted(units))}. "
-            "To stop it would move it: correct one of the two."
+            f"the safety limits are for a robot that is told {kind}, and the actions are in {told}. To stop it would "
+            "move it: correct one of the two."
         )
 
 
@@ -161,6 +161,8 @@ class _Trial:
             if state == "slow":
                 self.slowed += 1
                 command = self.last + SLOWED * (command - self.last)
+                if self.safe:
+                    self.safe.sent(command[None])
             self.robot.act(command)
             self.last = command
             self.sent.append((action, command, took_s))

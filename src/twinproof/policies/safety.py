@@ -133,6 +133,10 @@ class Safe:
         self._last = sent
         return sent.copy()
 
+    def sent(self, command: Float[np.ndarray, "N J"]) -> None:
+        """What was sent instead of what `filter` gave, where somebody slowed it down: speeds are counted from there."""
+        self._last = np.array(command, dtype=np.float64)
+
     def _in_workspace(self, command: np.ndarray, position: np.ndarray) -> np.ndarray:
         """The command, or the last one where it would take a tip out of the box, or farther out."""
         safety = self.safety
