@@ -30,8 +30,8 @@ MOST_FACTORS = 8  # of which all subsets are run
 class Factor:
     """What can be swapped, and the label of a failure that the swap mends.
 
-    `includes` names narrower factors that this swap takes along (true state instead of perception includes appearance):
-    where both mend a trial, the narrower one is the cause.
+    `includes` names narrower factors that this swap takes along (true state instead of perception includes appearance;
+    a value as the twin believes it is inside its range): where both mend a trial, the narrower one is the cause.
     """
 
     name: str
@@ -40,13 +40,13 @@ class Factor:
 
 
 FACTORS = (
-    Factor("geometry", Failure.RECONSTRUCTION),
-    Factor("contact", Failure.CONTACT),
+    Factor("geometry", Failure.RECONSTRUCTION, includes=("range",)),
+    Factor("contact", Failure.CONTACT, includes=("range",)),
     Factor("range", Failure.RESIDUAL_RANGE),
-    Factor("physics", Failure.PHYSICS, includes=("contact",)),
+    Factor("physics", Failure.PHYSICS, includes=("contact", "range")),
     Factor("appearance", Failure.PERCEPTION),
     Factor("perception", Failure.PERCEPTION, includes=("appearance",)),
-    Factor("embodiment", Failure.EMBODIMENT),
+    Factor("embodiment", Failure.EMBODIMENT, includes=("range",)),
     Factor("policy", Failure.POLICY),
 )
 
