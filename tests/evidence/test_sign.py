@@ -97,6 +97,16 @@ def test_another_key_or_a_changed_envelope_is_refused(copied, key, tmp_path):
         verify(copied, other)
 
 
+def test_something_else_signed_with_the_same_key_is_no_evidence(copied, key):
+    payload = json.dumps({"_type": "https://in-toto.io/Statement/v1", "predicateType": "other"}).encode()
+    private = form.load_pem_private_key(key.read_bytes(), None)
+    signature = base64.b64encode(private.sign(encoded(payload))).decode()
+    told = {"payloadType": "application/vnd.in-toto+json", "payload": base64.b64encode(payload).decode()}
+    (copied / ENVELOPE).write_text(json.dumps({**told, "signatures": [{"sig": signature}]}))
+    with pytest.raises(EvidenceError, match="is no statement about evidence"):
+        verify(copied, key.with_name("my.key.pub"))
+
+
 def test_keys_of_another_kind_are_refused(copied, tmp_path):
     strange = X25519PrivateKey.generate()
     secret, public = tmp_path / "x.key", tmp_path / "x.pub"

@@ -130,15 +130,11 @@ def _versions(found: Gathered) -> dict[str, str]:
             here[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue  # an extra that is not installed had no part in it
-    engines = sorted({trace.engine for trace in _each(found) if trace.engine})
     trials = {f"trials: {name}": version for name, version in found.trials.versions.items()}
-    told = {"python": platform.python_version(), "engine of the twin": found.twin.engine}
-    return {**here, **told, **({"engine of the trials": ", ".join(engines)} if engines else {}), **trials}
-
-
-def _each(found: Gathered) -> Iterable:  # type: ignore[type-arg]
-    traces = found.trials.traces
-    return (traces[hash] for hash in traces)
+    if "engine" not in found.trials.versions:  # then the traces tell
+        engines = sorted({trace.engine for trace in found.trials.traces.values() if trace.engine})
+        trials["trials: engine"] = ", ".join(engines) or "none"
+    return {**here, "python": platform.python_version(), "engine of the twin": found.twin.engine, **trials}
 
 
 def _seeds(found: Gathered) -> dict[str, int]:

@@ -13,6 +13,7 @@ from twinproof.evidence.page_parts import chip, e, figure, key, percent, section
 from twinproof.evidence.svg import between, shown
 
 FEW_PAIRED = 4  # parameters whose pairs leave room for words beside them
+FEW_NOTES = 5  # that are not folded away
 DEGREES = 57.29577951308232
 
 
@@ -117,7 +118,10 @@ def shape(inputs: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
     others = [file for file in pictures if not file.startswith(("camera_", "object_"))]
     shots = [f"<figure>{_image(f, pictures[f], f)}<figcaption>{e(f)}</figcaption></figure>" for f in others]
     parts.append(f"<div class=shots>{''.join(shots)}</div>" if shots else "")
-    return section("shape", "Shape and looks", *parts, sentences(twin["notes"]))
+    notes = sentences(twin["notes"])
+    if len(twin["notes"]) > FEW_NOTES:
+        notes = f"<details><summary>{len(twin['notes'])} things to keep in mind</summary>{notes}</details>"
+    return section("shape", "Shape and looks", *parts, notes)
 
 
 def _looks(twin: Mapping[str, Any]) -> str:

@@ -123,6 +123,8 @@ def verify(folder: Path, key: Path) -> dict[str, Json]:
 
 
 def _checked(folder: Path, signed: Any) -> dict[str, Json]:
+    if not isinstance(signed, dict) or (signed.get("_type"), signed.get("predicateType")) != (STATEMENT, PREDICATE):
+        raise EvidenceError(f"{folder / ENVELOPE} is signed, but it is no statement about evidence. Do not trust it.")
     stated = {entry["name"]: entry["digest"]["sha256"] for entry in signed["subject"]}
     found = digests(folder)
     for name in sorted({*stated, *found}):
