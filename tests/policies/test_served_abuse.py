@@ -303,12 +303,15 @@ def test_groot_answers_that_do_not_fit_are_refused(given, match):
 def test_an_npy_header_that_lies_makes_no_array():
     held = servers.npy(GOOD)["as_npy"]
     assert b"(4, 2)" in held
-    for shape, match in ((b"(9, 9)", "has 32 bytes"), (b"(4, 1)", "has 32 bytes")):
+    unclosed = "an array without the header of a .npy file"
+    for shape, match in ((b"(9, 9)", "has 32 bytes"), (b"(4, 1)", "has 32 bytes"), (b"(4, 2 ", unclosed)):
         data = msgpack.packb({"__ndarray_class__": True, "as_npy": held.replace(b"(4, 2)", shape)})
         with pytest.raises(PolicyError, match=match):
             wire.unpack(data, "someone")
     columns = servers.npy(np.asfortranarray(np.arange(6.0).reshape(2, 3)))
     assert wire.unpack(msgpack.packb(columns), "someone").tolist() == [[0, 1, 2], [3, 4, 5]]
+    for plain in (np.float64(2.0), np.arange(3), np.zeros((0, 2), np.uint8)):
+        assert (wire.unpack(msgpack.packb(servers.npy(np.asarray(plain))), "someone") == plain).all()
     pickled = servers.npy(GOOD)["as_npy"].replace(b"'<f4'", b"'|O' ")
     with pytest.raises(PolicyError, match="no message of its protocol"):
         wire.unpack(msgpack.packb({"__ndarray_class__": True, "as_npy": pickled}), "someone")

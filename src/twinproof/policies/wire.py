@@ -20,6 +20,9 @@ import numpy as np
 from twinproof.nouns.errors import MissingExtra, PolicyError
 
 DTYPE = re.compile(r"[<>|=]?(?:[fiu][1248]|b1|\?|float(?:16|32|64)|u?int(?:8|16|32|64)|bool)")
+NPY_HEADER = re.compile(
+    rb"\{'descr': '([^']{1,20})', 'fortran_order': (True|False), 'shape': \(([\d, ]{0,99})\), ?\}\s*"
+)
 MOST_ENTRIES = 100_000  # of a list or table that is not an array
 Arrays = Literal["openpi", "npy"]
 
@@ -120,9 +123,13 @@ def _from_npy(data: Any) -> np.ndarray:
     """A .npy file in memory; its header is checked against its bytes before an array is made."""
     if not isinstance(data, bytes):
         raise ValueError(f"an array as {type(data).__name__}")
-    held = io.BytesIO(data)
-    version = np.lib.format.read_magic(held)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, in_columns, kind = read(held)
-    array = array_of(data[held.tell() :], kind.str, list(shape[::-1] if in_columns else shape))
+    wide = data[6:7] != b"\x01"  # version 1 states its header's length in two bytes, later ones in four
+    start = 12 if wide else 10
+    end = start + int.from_bytes(data[8:start], "little")
+    header = NPY_HEADER.fullmatch(data[start:end]) if data[:6] == b"\x93NUMPY" else None
+    if header is None:
+        raise ValueError("an array without the header of a .npy file")
+    kind, in_columns = header[1].decode(), header[2] == b"True"
+    shape = [int(side) for side in header[3].split(b",") if side.strip()]
+    array = array_of(data[end:], kind, shape[::-1] if in_columns else shape)
     return array.T if in_columns else array
