@@ -76,7 +76,7 @@ def test_a_policy_that_does_what_was_done_agrees(episode):
         (np.eye(6) / 57.3, 0.0, "moves with the log, 0.01\\d+ times as far. Degrees for radians\\?"),
         (np.eye(6) * 57.3, 0.0, "predictions are beyond the limits"),
         (np.eye(6), 1.5, "moves with the log, \\+1.\\d+ rad apart. An offset\\?"),
-        (np.eye(6)[::-1].copy(), 0.0, "moves like the logged '\\w+'. Is the order another one\\?"),
+        (np.eye(6)[::-1].copy(), 0.0, "moves like the logged '\\w+'. Another order\\?"),
     ],
 )
 def test_a_mistake_in_the_map_is_told_in_words(episode, matrix, bias, sentence):

@@ -6,6 +6,7 @@ that is too slow for its rate.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,10 @@ import numpy as np
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.hashing import Json
-from twinproof.nouns.policy import Contract
+from twinproof.nouns.policy import Channel, Contract
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.policies.logged import Logged
+from twinproof.policies.sight import limits_of
 from twinproof.policies.timing import Timed, Timing
 
 if TYPE_CHECKING:
@@ -129,28 +131,29 @@ def pairs(log: Logged, asked: np.ndarray, chunks: np.ndarray) -> tuple[np.ndarra
     return chunks[inside], log.actions[when[inside]], before[inside]
 
 
-def _agreement(contract: Contract, log: Logged, asked: np.ndarray, chunks: np.ndarray) -> list[Agreement]:
+def _agreement(contract: Contract, log: Logged, asked: np.ndarray, chunks: np.ndarray) -> Iterator[Agreement]:
     predicted, logged, before = pairs(log, asked, chunks)
-    told = []
+    outside, span = _outside(contract, chunks), np.subtract(*limits_of(contract)[::-1])
     for k, action in enumerate(contract.actions):
-        assert action.low is not None
-        assert action.high is not None
-        off, span = predicted[:, k] - logged[:, k], action.high - action.low
-        outside = (chunks[..., k] < action.low - 1e-9) | (chunks[..., k] > action.high + 1e-9)
-        told.append(
-            Agreement(
-                action.name,
-                action.unit,
-                _rms(off),
-                float(off.mean()),
-                float(np.abs(off).max()),
-                _rms(off) / span,
-                _rms(before[:, k] - logged[:, k]),
-                _correlation(predicted[:, k], logged[:, k], span),
-                int(outside.sum()),
-            )
+        off = predicted[:, k] - logged[:, k]
+        yield Agreement(
+            action.name,
+            action.unit,
+            _rms(off),
+            float(off.mean()),
+            float(np.abs(off).max()),
+            _rms(off) / float(span[k]),
+            _rms(before[:, k] - logged[:, k]),
+            _correlation(predicted[:, k], logged[:, k], float(span[k])),
+            int(outside[k]),
         )
-    return told
+
+
+def _outside(contract: Contract, chunks: np.ndarray) -> np.ndarray:
+    """How many predictions of each action are beyond its limits."""
+    low, high = limits_of(contract)
+    count: np.ndarray = ((chunks < low - 1e-9) | (chunks > high + 1e-9)).sum(axis=(0, 1))
+    return count
 
 
 def _rms(values: np.ndarray) -> float:
@@ -169,35 +172,32 @@ def suspicions(contract: Contract, log: Logged, asked: np.ndarray, chunks: np.nd
     if not len(chunks):
         return []
     predicted, logged, _ = pairs(log, asked, chunks)
+    outside, spans = _outside(contract, chunks), np.subtract(*limits_of(contract)[::-1])
     told = []
     for k, action in enumerate(contract.actions):
-        assert action.low is not None
-        assert action.high is not None
-        span = action.high - action.low
-        p, l = predicted[:, k], logged[:, k]
-        here = _correlation(p, l, span)
-        outside = int(((chunks[..., k] < action.low - 1e-9) | (chunks[..., k] > action.high + 1e-9)).sum())
-        if outside:
-            told.append(f"{action.name}: {outside} of {chunks[..., k].size} predictions are beyond the limits.")
+        if outside[k]:
+            told.append(f"{action.name}: {outside[k]} of {chunks[..., k].size} predictions are beyond the limits.")
+        here = _correlation(predicted[:, k], logged[:, k], float(spans[k]))
         if here is None:
             continue
-        slope = float(np.polyfit(l, p, 1)[0])
-        if here < -0.5:
-            told.append(f"{action.name}: moves against the log (correlation {here:.2f}). Is its sign turned?")
-        elif here > 0.8 and not 0.2 < slope < 5:
-            unit = " Degrees for radians?" if 0.5 < slope / DEGREES < 2 or 0.5 < slope * DEGREES < 2 else ""
-            told.append(f"{action.name}: moves with the log, {slope:.3g} times as far.{unit}")
-        elif here > 0.8 and abs(p.mean() - l.mean()) > max(0.1 * span, 3 * (p - l).std()):
-            told.append(
-                f"{action.name}: moves with the log, {p.mean() - l.mean():+.3g} {action.unit} apart. An offset?"
-            )
-        others = [_correlation(p, logged[:, j], span) or 0.0 for j in range(len(contract.actions))]
+        told += _misfit(action, predicted[:, k], logged[:, k], here, float(spans[k]))
+        others = [_correlation(predicted[:, k], row, float(spans[k])) or 0.0 for row in logged.T]
         best = int(np.argmax(others))
         if best != k and others[best] > 0.9 and here < 0.5:
-            told.append(
-                f"{action.name}: moves like the logged {contract.actions[best].name!r}. Is the order another one?"
-            )
+            told.append(f"{action.name}: moves like the logged {contract.actions[best].name!r}. Another order?")
     return told
+
+
+def _misfit(action: Channel, predicted: np.ndarray, logged: np.ndarray, here: float, span: float) -> Iterator[str]:
+    """Sign, scale and offset of one action whose correlation with the log is known."""
+    slope, apart = float(np.polyfit(logged, predicted, 1)[0]), float(predicted.mean() - logged.mean())
+    if here < -0.5:
+        yield f"{action.name}: moves against the log (correlation {here:.2f}). Is its sign turned?"
+    elif here > 0.8 and not 0.2 < slope < 5:
+        unit = " Degrees for radians?" if 0.5 < slope / DEGREES < 2 or 0.5 < slope * DEGREES < 2 else ""
+        yield f"{action.name}: moves with the log, {slope:.3g} times as far.{unit}"
+    elif here > 0.8 and abs(apart) > max(0.1 * span, 3 * float((predicted - logged).std())):
+        yield f"{action.name}: moves with the log, {apart:+.3g} {action.unit} apart. An offset?"
 
 
 def _slow(contract: Contract, timing: Timing | None, step: int) -> list[str]:

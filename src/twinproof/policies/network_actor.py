@@ -9,7 +9,7 @@ import numpy as np
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.policy import Policy, Scale
 from twinproof.policies.network import Layout, Network
-from twinproof.policies.sight import History, joined, mask_of, width_of
+from twinproof.policies.sight import History, joined, limits_of, mask_of, width_of
 
 NONE = Scale(0.0, 1.0)
 
@@ -73,8 +73,7 @@ class _Head:
         self.used = self._network.used | arrays
         self._history = History(contract.history, width)
         self._check(contract.history * width, width, contract.chunk * len(contract.actions))
-        low = np.array([action.low for action in contract.actions], np.float64)
-        high = np.array([action.high for action in contract.actions], np.float64)
+        low, high = limits_of(contract)
         self.half = (high - low) / 2
         scales = [policy.normaliser.get(action.name) for action in contract.actions]
         self.centre = np.array([s.mean if s else m for s, m in zip(scales, (low + high) / 2, strict=True)])

@@ -12,7 +12,7 @@ from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.policy import Contract, Policy
 from twinproof.policies.scripted import as_actions, require_count
 from twinproof.policies.server import Server, put, server_of
-from twinproof.policies.sight import checked, mask_of
+from twinproof.policies.sight import checked, limits_of, mask_of
 
 
 class Client(Protocol):
@@ -143,8 +143,7 @@ def actions_of(server: Server, contract: Contract, answer: Mapping[str, Any]) ->
 
 def check_limits(contract: Contract, actions: np.ndarray, server: Server) -> int:
     """How many numbers are beyond their limits; wild ones, as of wrong units, are an error."""
-    low = np.array([action.low for action in contract.actions], np.float64)
-    high = np.array([action.high for action in contract.actions], np.float64)
+    low, high = limits_of(contract)
     beyond = np.maximum(low - actions, actions - high) / (high - low)
     if (beyond > server.wild).any():
         world, step, k = np.unravel_index(int(np.argmax(beyond)), beyond.shape)

@@ -17,6 +17,12 @@ def width_of(channels: tuple[Channel, ...]) -> int:
     return sum(int(np.prod(channel.shape)) for channel in channels)
 
 
+def limits_of(contract: Contract) -> tuple[np.ndarray, np.ndarray]:
+    """The low and the high limit of each action."""
+    low = np.array([action.low for action in contract.actions], np.float64)
+    return low, np.array([action.high for action in contract.actions], np.float64)
+
+
 def checked(contract: Contract, observations: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
     """Each observation of the contract as an array (N, *shape) of finite numbers; what else is given is left aside."""
     found = {}
