@@ -9,12 +9,14 @@ import pytest
 
 from tests.export.probes import CORNERS, WEDGE, write_probe
 from twinproof.export.glb import split_corners
-from twinproof.export.subject import NOBODY, runs_of, splats_of, subject_of
+from twinproof.export.subject import NOBODY, runs_of, subject_of
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import write_mesh
+from twinproof.nouns.rig import Intrinsics, Mount
+from twinproof.nouns.source import Measured
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import SH0
-from twinproof.nouns.twin import Twin
+from twinproof.nouns.twin import Twin, TwinCamera
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def test_splats_are_grouped_by_body_and_those_of_nobody_are_the_worlds(twin):
     less = rebuilt(twin, bodies=tuple(
         replace(body, splats=None) if body.name == "arm" else body for body in twin.bodies
     ))  # fmt: skip
-    splats = splats_of(less)
+    splats = subject_of(less).splats
     assert splats is not None
     assert len(splats.of(NOBODY)) == twin.body("arm").splats[1]
     worn = subject_of(less).worn()
@@ -73,7 +75,21 @@ def test_surfels_become_volumes_and_that_is_told(tmp_path):
     subject = subject_of(rebuilt(twin))
     assert subject.splats is not None
     assert not subject.splats.flat
-    assert "surfels are written as volumes 1 µm thick" in subject.notes
+    assert subject.splat_notes == ("surfels are written as volumes 1 µm thick",)
+
+
+def test_large_surfels_near_the_twins_cameras_are_cut(tmp_path):
+    twin = write_probe(tmp_path / "twin")
+    splats = read_ply(twin.path("splats.ply"))
+    scales, (first, _) = splats.log_scales.copy(), twin.body("room").splats
+    scales[first] = np.log(0.2)
+    write_ply(twin.root / "splats.ply", replace(splats, flat=True, log_scales=scales))
+    eye = TwinCamera(32, 24, Intrinsics(30, 30, 16, 12), Mount("arm", (0.0, 0.0, 0.3)), Measured("planted"))
+    subject = subject_of(rebuilt(twin, cameras={"wrist": eye}))
+    (note,) = subject.splat_notes
+    assert "; 1 large ones near cameras are cut, " in note
+    assert len(subject.splats.of("room")) > twin.body("room").splats[1]
+    assert len(subject.splats.of("probe")) == twin.body("probe").splats[1]
 
 
 def test_vertices_are_doubled_at_seams_only(twin):

@@ -22,7 +22,7 @@ def write_splat_ply(subject: Subject, folder: Path) -> Written:
         "physics and meshes",
         "which splat belongs to which body: export.json tells, by runs",
         "the frame: a PLY says none. These are metres in the robot's world, z up (export.json)",
-        *_notes(subject),
+        *subject.splat_notes,
     )
     return Written(lost)
 
@@ -35,10 +35,6 @@ def write_splat_spz(subject: Subject, folder: Path) -> Written:
         "which splat belongs to which body: export.json tells, by runs",
         "precision: positions to 1 µm (coarser beyond 8 m), all else to 8 bits or less",
         "the frame of its specification (y up): these are metres in the robot's world, z up; turn by -90° about x",
-        *_notes(subject),
+        *subject.splat_notes,
     )
     return Written(lost)
-
-
-def _notes(subject: Subject) -> list[str]:
-    return [note for note in subject.notes if note.startswith("surfels")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinproof.export.discs import cut_discs
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import read_mesh
@@ -17,7 +18,7 @@ from twinproof.nouns.twin import Twin
 from twinproof.sim.anatomy import Anatomy, anatomy
 from twinproof.sim.painted import surfaces
 from twinproof.sim.scene import Scene
-from twinproof.sim.splat.placed import as_volumes, placed
+from twinproof.sim.splat.placed import placed
 from twinproof.sim.surface import Surface, moved
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ class Subject:
     scene: Scene
     anatomy: Anatomy
     surfaces: tuple[Surface, ...]
-    splats: Splats | None  # volumes, one group for each body; the order of splats.ply is kept
-    notes: tuple[str, ...] = ()  # what was simplified on the way
+    splats: Splats | None  # volumes, one group for each body, in the order of splats.ply
+    notes: tuple[str, ...] = ()  # what was simplified in surfaces
+    splat_notes: tuple[str, ...] = ()  # what was changed in splats
 
     def standing(self) -> list[Surface]:
         """All surfaces where they stand in the world."""
@@ -69,36 +71,42 @@ class Subject:
 def subject_of(twin: Twin) -> Subject:
     """Everything that is written about a twin."""
     scene = Scene.of(twin)
-    whole, splats = anatomy(scene), splats_of(twin)
+    whole = anatomy(scene)
+    splats, told = splats_of(twin, whole)
     painted, notes = list[Surface](), list[str]()
     for each in surfaces(scene):
         painted.append(_coloured(each, twin, whole, splats))
         if each.simplified:
             notes.append(f"{each.name}: {each.simplified}")
-    if splats is not None and read_flat(twin):
-        notes.append("surfels are written as volumes 1 µm thick")
-    return Subject(twin, scene, whole, tuple(painted), splats, tuple(notes))
+    return Subject(twin, scene, whole, tuple(painted), splats, tuple(notes), told)
 
 
-def read_flat(twin: Twin) -> bool:
-    """Whether the twin's splats are discs."""
-    from twinproof.nouns.twin_files import splat_header
-
-    return "scale_2" not in splat_header(twin.path("splats.ply")).fields
-
-
-def splats_of(twin: Twin) -> Splats | None:
-    """A twin's splats in the scene's frame, as volumes, in groups that are named after their bodies."""
+def splats_of(twin: Twin, whole: Anatomy) -> tuple[Splats | None, tuple[str, ...]]:
+    """A twin's splats in the scene's frame, as volumes, in groups named after their bodies; what was changed."""
     if "splats.ply" not in twin.files:
-        return None
-    whole = as_volumes(read_ply(twin.path("splats.ply")))
-    names, group = [NOBODY], np.zeros(len(whole), np.int32)
+        return None, ()
+    found = read_ply(twin.path("splats.ply"))
+    names, group = [NOBODY], np.zeros(len(found), np.int32)
     for body in twin.bodies:
         if body.splats:
             first, count = body.splats
             group[first : first + count] = len(names)
             names.append(body.name)
-    return replace(whole, group=group, groups=tuple(names))
+    grouped = replace(found, group=group, groups=tuple(names))
+    if not found.flat:
+        return grouped, ()
+    volumes, cut = cut_discs(grouped, _eyes(twin, whole))
+    more = f"; {cut} large ones near cameras are cut, {len(volumes)} stand for {len(found)}" if cut else ""
+    return volumes, (f"surfels are written as volumes 1 µm thick{more}",)
+
+
+def _eyes(twin: Twin, whole: Anatomy) -> Float[np.ndarray, "C 3"]:
+    """Where the twin's cameras stand, at rest."""
+    mounts = [camera.mount for camera in twin.cameras.values()]
+    world = whole.links[0].T_world_link
+    poses = [whole.named[m.parent].T_world_link if m.parent in whole.named else world for m in mounts]
+    places = [T[:3, :3] @ m.position_m + T[:3, 3] for T, m in zip(poses, mounts, strict=True)]
+    return np.array(places).reshape(-1, 3)
 
 
 def needed_splats(subject: Subject, what: str) -> Splats:
@@ -117,9 +125,8 @@ def _coloured(surface: Surface, twin: Twin, whole: Anatomy, splats: Splats | Non
         return surface
     colours = _from_file(surface.mesh, twin, body.visual)
     if colours is None and splats is not None and body.splats:
-        first, count = body.splats
-        own = splats.take(np.arange(first, first + count))
-        colours = _from_splats(surface.mesh.moved(whole.named[surface.link].T_world_link), own)
+        placed_mesh = surface.mesh.moved(whole.named[surface.link].T_world_link)
+        colours = _from_splats(placed_mesh, splats.of(body.name))
     if colours is None:
         return surface
     mesh = Mesh(surface.mesh.vertices, surface.mesh.faces, colours)

@@ -208,4 +208,4 @@ def _lost(subject: Subject) -> list[str]:
     hung = [link.name for link in whole.links if link.parent == whole.links[0].name and link.joints]
     if any(joint.kind != "free" for name in hung for joint in whole.named[name].joints):
         said.append("an articulation root where a joint hangs on the world itself")
-    return [*said, *subject.notes]
+    return [*said, *subject.notes, *subject.splat_notes]
