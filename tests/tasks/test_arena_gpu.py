@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.tasks.scenes import home, lab_scene
-from twinproof.nouns.errors import ConfigError, MissingExtra, TaskError
+from twinproof.nouns.errors import ConfigError, MissingExtra, SimError, TaskError
 from twinproof.nouns.theta import Theta
 from twinproof.tasks.arena import Arena, Play
+from twinproof.tasks.backing import check_room
 from twinproof.tasks.finite import WAIT, Finite
 from twinproof.tasks.named import task_named
 
@@ -89,3 +90,9 @@ def test_what_cannot_be_looked_at_at_once_is_remembered_with_its_step():
     said = "the reward term 'height' of the task 'juggle' is NaN or infinite in world 2 at step 5"
     with pytest.raises(TaskError, match=said):
         finite.check("reward term", {"height": torch.zeros(3)}, step + WAIT)
+
+
+def test_worlds_without_room_for_their_contacts_are_said():
+    check_room(np.zeros(4, dtype=np.int32))
+    with pytest.raises(SimError, match="2 worlds on the GPU, the first of them 1, had more contacts or constraints"):
+        check_room(np.array([0, 1, 0, 2]))

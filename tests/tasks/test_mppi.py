@@ -74,7 +74,7 @@ def test_what_cannot_be_planned_is_refused():
     task = task_named("push", lab_scene("push"), home=home("push"))
     with pytest.raises(TaskError, match="planning with 1 samples"):
         Mppi(samples=1)
-    with pytest.raises(TaskError, match="a spread of 0 and a temperature of 0.1: both are above zero"):
+    with pytest.raises(TaskError, match="a spread of 0 and a temperature of 0.3: both are above zero"):
         Mppi(spread=0)
     blind = replace(task.contract, observations=task.contract.observations[:3])
     with pytest.raises(TaskError, match="planning needs to see where object is"):

@@ -77,8 +77,8 @@ class Arena:
         if compiled:  # a model for every value takes too long at a reset: each world keeps its Theta for good
             seeds = [episode_seed(self.seed, k) for k in range(self.count * max(1, self.play.bank // self.count))]
             thetas = [thetas[k % self.count % len(thetas)] for k in range(len(seeds))]
-        self._random = draws is not None and not compiled
         inside = physics(scene.nominal(), task.machine.joints, thetas, self.play.lean)
+        self._random = any(inside) and not compiled
         scene = (scene.leaner() if self.play.lean else scene).reserving(*delays_s(inside))
         self.task, self.scene = replace(task, machine=replace(task.machine, scene=scene)), scene
         self.backing = self._made(device, arrays, inside[: self.count] if compiled else self.count)
@@ -100,7 +100,7 @@ class Arena:
     def _made(self, device: str, arrays: str, thetas: Sequence[Theta] | int) -> Backing:
         worlds = (self.scene, thetas, self.task.touch, self.task.machine.substeps)
         if device != "cpu":
-            return DeviceBacking(*worlds, device=device, seed=self.seed)
+            return DeviceBacking(*worlds, self.play, device=device, seed=self.seed)
         return HostBacking(*worlds, self.play, tensors=arrays == "torch", seed=self.seed)
 
     def _lay_out(self) -> None:

@@ -11,13 +11,25 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from twinproof.nouns.errors import ConfigError, MissingExtra
+from twinproof.nouns.errors import ConfigError, MissingExtra, SimError
 from twinproof.nouns.theta import Theta
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
 from twinproof.tasks.noise import DeviceNoise, HostNoise
 from twinproof.tasks.play import Play
 from twinproof.tasks.sensed import Array
+
+LOOK_EVERY = 256  # ticks
+
+
+def check_room(overflow: Array) -> None:
+    """No world (N,) had more contacts or constraints than there was room for: what does not fit is left out."""
+    if bool((overflow != 0).any()):
+        world, count = int((overflow != 0).nonzero()[0].reshape(-1)[0]), int((overflow != 0).sum())
+        raise SimError(
+            f"{count} worlds on the GPU, the first of them {world}, had more contacts or constraints than there was "
+            "room for, and their physics is wrong. Give the arena more: Play(contacts=…, constraints=…)."
+        )
 
 
 class Backing(Protocol):
@@ -142,6 +154,7 @@ class DeviceBacking:
         thetas: Sequence[Theta] | int,
         touch: Sequence[tuple[str, str]],
         substeps: int,
+        play: Play,
         *,
         device: str,
         seed: int,
@@ -155,7 +168,11 @@ class DeviceBacking:
             raise MissingExtra(
                 f"worlds on {device!r} need mujoco-warp ({problem}). Install it with pip install 'twinproof[gpu]'."
             ) from None
-        self.worlds = GpuWorlds(scene, thetas, touch=touch, substeps=substeps, device=device, seed=seed)
+        self.worlds = GpuWorlds(
+            scene, thetas, touch=touch, substeps=substeps, device=device, seed=seed, contacts=play.contacts,
+            constraints=play.constraints,
+        )  # fmt: skip
+        self._steps = 0
         self.model: Any = self.worlds.host
         self.noise = DeviceNoise(self.worlds.count, self.worlds.qpos.device, seed)
 
@@ -170,8 +187,11 @@ class DeviceBacking:
         return self.worlds.view(name)
 
     def step(self, ctrl: Array) -> None:
-        """One tick."""
+        """One tick. Now and then it looks whether there was room for all contacts."""
         self.worlds.step(ctrl)
+        self._steps += 1
+        if self._steps % LOOK_EVERY == 0:
+            check_room(self.worlds.overflow)
 
     def fill(self, bank: Sequence[Theta]) -> None:
         """The Thetas that restarts draw from, put on the device."""

@@ -32,10 +32,10 @@ class Mppi:
     """How futures are drawn and weighed (Williams et al. 2017; with one sample kept it is predictive sampling)."""
 
     samples: int = 64  # futures of each world
-    horizon_s: float = 0.6
+    horizon_s: float = 0.4
     knots: int = 4
-    spread: float = 0.25  # sd of a knot, of half an action's range
-    temperature: float = 0.1  # of rewards, over their spread among the samples: less listens to the best alone
+    spread: float = 0.15  # sd of a knot, of half an action's range
+    temperature: float = 0.3  # of rewards, over their spread among the samples: less listens to the best alone
     repeats: int = 1  # improvements in a tick
 
     def __post_init__(self) -> None:

@@ -18,6 +18,8 @@ class Play:
     bank: int = 1024  # different starts and Thetas before they come again
     lean: bool = True  # leave out what only shows: worlds that are rendered need it
     nthread: int = 0
+    contacts: int | None = None  # on a GPU: how many one world may have on average; None leaves it to the engine
+    constraints: int | None = None  # on a GPU: how many one world may have
     current: bool = True  # else poses and sensors on a CPU lag the joints by a physics step, and cost a sixth less
 
 
