@@ -19,12 +19,13 @@ from twinproof.evaluate.deploy import Place, begins, check_place, real_run
 from twinproof.evaluate.freeze import check_frozen
 from twinproof.evaluate.pairs import apart_rmse
 from twinproof.evaluate.proxies import labelled
-from twinproof.evaluate.replay import Key, Replay, by_world, told, twin_tips, with_ranges
+from twinproof.evaluate.replay import Key, Replay, by_world, replay_report, told, twin_tips, with_ranges
 from twinproof.evaluate.runs import FORMAT, Run, Runs
 from twinproof.evaluate.smoke import steady
+from twinproof.evaluate.summary import summary
 from twinproof.evaluate.verdict import figures
 from twinproof.nouns.actor import Actor
-from twinproof.nouns.errors import PanelError
+from twinproof.nouns.errors import PanelError, TraceError
 from twinproof.nouns.hashing import Json, content_key
 from twinproof.nouns.panel import Cell, Domain, Panel
 from twinproof.nouns.parts import OpenHoldout
@@ -39,6 +40,7 @@ from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.task import TaskSpec
 
 Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
+REPLAYED_WHOLE = 12  # conditions, at most, whose replay goes through the whole divergence protocol
 TAKEN_APART = 40  # trials, at most, of which the gap is taken apart
 TOGETHER = 256  # simulated trials that are kept at once: a kill loses at most these
 
@@ -163,13 +165,13 @@ class _Run:
         trials = tuple(runs[k].trial(cell, self._metrics(cell, k, runs, replays)) for k, cell in enumerate(self.cells))
         exam.panel.check_trials(trials)
         reality = (exam.place.reality if exam.place else exam.reality) if self._has_real else ""
-        summary = {
+        figures_told = {
             "panel": exam.panel.hash,
             "policies": dict(self.hash_of),
             "reality": reality,
             **figures(exam.panel, trials, self.names),
             "smoke": dict(tried),
-            "replay": told(replays, failed),
+            "replay": {**told(replays, failed), "protocol": self._protocol()},
             "decomposition": self._taken_apart(runs),
             "order": [self._told(place) for place in order if self.cells[place].domain.kind == "real"],
             "notes": self._notes(),
@@ -183,7 +185,7 @@ class _Run:
                 **{f"policy/{name}": hash for name, hash in self.hash_of.items()},
             },
             {run.trace.hash: run.trace for run in runs.values()},
-            summary,
+            figures_told,
             tuple(order),
             reality,
             self.opened.attempt,
@@ -236,6 +238,21 @@ class _Run:
         ]
         worlds = {(c.condition.name, c.domain.name, c.repeat): self.exam.beliefs.theta(c) for c in first}
         return by_world(self.scene, self.episodes, worlds, self.rig, twin_tips(self.rig, self.scene))
+
+    def _protocol(self) -> Json:
+        """The divergence protocol on whole replays at the twin's point: errors of each arm, onsets, events."""
+        cells = {c.condition.name: c for c in self.cells if c.domain.kind == "twin" and c.policy == self.names[0]}
+        found: dict[str, Json] = {}
+        for name, cell in list(cells.items())[:REPLAYED_WHOLE]:
+            episode, theta = self.episodes[name], self.exam.beliefs.theta(cell)
+            try:
+                shown = replay_report(self.scene, [episode], theta, self.rig, twin_tips(self.rig, self.scene))
+            except TraceError as problem:
+                found[name] = {"diverged": str(problem)}
+                continue
+            pair = summary(shown)["pairs"][0]
+            found[name] = {key: pair[key] for key in ("arms", "events", "divergence_starts_at", "lengths_s")}
+        return found
 
     def _simulated(self) -> Iterator[tuple[int, Run]]:
         """Trials of all simulated domains, a domain of a policy at once."""
