@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from tests.randomize.made import posterior
-from twinproof.nouns.errors import RandomizationError
+from twinproof.nouns.errors import MissingExtra, RandomizationError
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.theta import Theta
 from twinproof.randomize import augment_reference as reference
@@ -146,6 +148,12 @@ def test_draws_fill_their_ranges_and_joint_ones_stay_together() -> None:
     )
     joint = adjustments(together, 50)
     np.testing.assert_array_equal(joint.of("image.brightness"), joint.of("image.contrast"))
+
+
+def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtra, match=r"needs torch: pip install 'twinproof\[learn\]'"):
+        augment.augmented(pictures(1), from_thetas([Theta()], [0]))
 
 
 def test_pictures_of_another_shape_or_kind_are_refused() -> None:

@@ -156,6 +156,19 @@ def test_sizes_exposures_and_encoder_zeros_come_from_the_twin(tmp_path: Path) ->
     assert found.range("joint.hinge.offset").point == 0.1
 
 
+def test_what_stands_fast_may_stand_a_little_elsewhere(tmp_path: Path) -> None:
+    from tests.randomize.made import ROOM, twin_of
+    from twinproof.nouns.twin import Alignment
+
+    text = ROOM.replace('<freejoint name="box"/>', "")
+    twin = twin_of(tmp_path / "room", text, alignment=Alignment(Inferred("c" * 64), position_sd_m=0.004))
+    found = residual(posterior(parents={"twin": twin.hash, "split": made().split.hash}), twin=twin)
+    place = found.range("body.box.x")
+    assert (place.gap, place.point) == ("geometry", 0.2)
+    assert place.high - place.point == pytest.approx(1.96 * 0.004 / np.sqrt(3), rel=1e-3)
+    assert "body.bob.x" not in [entry.id for entry in found.ranges]  # the robot is not reconstructed
+
+
 def test_a_camera_without_stated_error_or_place_is_named(tmp_path: Path) -> None:
     from twinproof.nouns.rig import Mount
 

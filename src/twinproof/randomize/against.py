@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 DRAWS = 48  # predictions that a band is made of
 FEWEST = 500  # rows where nothing is drawn jointly
 TOLD = 0.05  # below this share of a parameter's variance, episodes say nothing about it
-ODDS = 0.01  # how often all parameters together may be called missed though every range is right
+ODDS = 0.01  # how often any parameter may be called missed though every range is right
+SUSPECTED = 0.1  # the same where bands miss a signal: something is wrong, and a parameter is the likelier cause
 LOOSE = 25.0  # times the draws' covariance: how free parameters are when episodes are asked where they point to
 CURIOUS = 2.0  # a pull beyond which it is worth more rollouts to see where episodes point to
 STEPS = 3
@@ -201,11 +202,11 @@ class Against:
             low, at, high = (float(info.from_scale(x)) for x in (value - sd, value, value + sd))
         return Told(self.ids[k], pull, share, at, low, high)
 
-    def missed(self) -> tuple[Told, ...]:
+    def missed(self, odds: float = ODDS) -> tuple[Told, ...]:
         """Parameters whose range misses what the episodes point to: the pull is too strong, the value outside."""
         asked = [each for each in self.told if each.share >= TOLD]
         degrees = max(self.shooting.windows - 1, 1)
-        limit = float(stdtrit(degrees, 1 - ODDS / 2 / max(len(asked), 1)))
+        limit = float(stdtrit(degrees, 1 - odds / 2 / max(len(asked), 1)))
         found = []
         for each in asked:
             entry = self.randomization.range(each.id)

@@ -18,7 +18,7 @@ from twinproof.randomize.adjust import BELL, BLOCK, GREY, MIX, ODD, Adjustments,
 from twinproof.randomize.augment_reference import check, check_depth
 
 SIGNED = 1 << 63
-AT_ONCE = 1 << 26  # numbers of noise made at once
+AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 27}  # numbers that are worked on at once: what a cache or a card holds
 
 
 def _torch() -> Any:
@@ -48,6 +48,10 @@ def augmented(images: Any, how: Adjustments) -> Any:
     """Pictures (N, H, W, 3), uint8 or float32 in 0 … 1, changed; the same kind comes back."""
     torch = _torch()
     check(tuple(images.shape), str(images.dtype), how)
+    some = max(1, AT_ONCE.get(images.device.type, AT_ONCE["cuda"]) // max(images[:1].numel(), 1))
+    if len(images) > some:
+        parts = [(begin, min(begin + some, len(images))) for begin in range(0, len(images), some)]
+        return torch.cat([augmented(images[begin:end], how.part(begin, end)) for begin, end in parts])
     if not len(images):
         return images
     device, whole = images.device, images.dtype == torch.uint8
@@ -108,7 +112,7 @@ def counted(key: int, numbers: Any, width: int, device: Any) -> Any:
     torch = _torch()
     rows = torch.as_tensor(numbers, dtype=torch.int64, device=device) * _signed(ODD[1]) + _signed(key)
     places = torch.arange(width, dtype=torch.int64, device=device) * _signed(ODD[2])
-    return _mixed(_mixed(rows)[:, None] + places)
+    return _mix(_mix(rows)[:, None] + places)
 
 
 def uniform(key: int, numbers: Any, width: int, device: Any) -> Any:
@@ -117,15 +121,12 @@ def uniform(key: int, numbers: Any, width: int, device: Any) -> Any:
 
 
 def bell(key: int, numbers: Any, width: int, device: Any) -> Any:
-    """Numbers of mean 0 and sd 1 in a bell, sums of four 16-bit words (N, width), float32."""
-    torch = _torch()
-    rows = max(1, AT_ONCE // max(width, 1))
-    parts = []
-    for begin in range(0, len(numbers), rows):
-        bits = counted(key, numbers[begin : begin + rows], width, device)
-        total = sum((bits >> shift) & 0xFFFF for shift in (0, 16, 32, 48))
-        parts.append(((total.double() - 131070.0) / BELL).float())
-    return torch.cat(parts)
+    """Numbers of mean 0 and sd 1 in a bell, sums of four signed 16-bit words (N, width), float32."""
+    words = counted(key, numbers, width, device).view(_torch().int16).reshape(len(numbers), width, 4)
+    total = words[..., 0].float()
+    for k in (1, 2, 3):
+        total += words[..., k]
+    return (total + 2) * float(1 / BELL)
 
 
 def _signed(value: int) -> int:
@@ -139,7 +140,11 @@ def _right(bits: Any, by: int) -> Any:
     return (bits >> by) & ((1 << (64 - by)) - 1)
 
 
-def _mixed(bits: Any) -> Any:
-    bits = (bits ^ _right(bits, 30)) * _signed(MIX[0])
-    bits = (bits ^ _right(bits, 27)) * _signed(MIX[1])
-    return bits ^ _right(bits, 31)
+def _mix(bits: Any) -> Any:
+    """Splitmix's finaliser, in place."""
+    bits ^= _right(bits, 30)
+    bits *= _signed(MIX[0])
+    bits ^= _right(bits, 27)
+    bits *= _signed(MIX[1])
+    bits ^= _right(bits, 31)
+    return bits

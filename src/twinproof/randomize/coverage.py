@@ -17,7 +17,7 @@ from twinproof.nouns.belief import Discrepancy
 from twinproof.nouns.files import write_json
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.strict import plain
-from twinproof.randomize.against import Against, Told
+from twinproof.randomize.against import ODDS, SUSPECTED, Against, Told
 from twinproof.sim.predictive import LEVEL, Bands, Prediction, coverage_rows, interval_score
 
 FORMAT = "twinproof/coverage/1"
@@ -129,7 +129,7 @@ def judge(
     told, made = against.prediction, against.bands(model_error)
     horizons_s = tuple(sorted({h for each in against.randomization.discrepancy for h in each.horizon_s})) or (0.5,)
     signals = tuple(_signal(told, made, i) for i in range(len(told.shooting.entries)))
-    missed = {each.id for each in against.missed()}
+    missed = {each.id for each in against.missed(SUSPECTED if any(each.missed for each in signals) else ODDS)}
     checks = [ParameterCheck(each.id, each.id in missed, _told_sentence(against, each), each) for each in against.told]
     seen = told.seen
     alone = float(np.mean(np.abs(told.gap[seen]) <= made.alone[seen])) if seen.any() else 0.0

@@ -1,7 +1,7 @@
 """Ranges that a twin states: cameras by their covariance, sizes, encoder zeros; and declared ones of its looks.
 
 cameras   turn, place and focal length of each, drawn together from the 7 × 7 covariance of its calibration
-geometry  the size of what was reconstructed, where its scale is not known to SMALLEST
+geometry  the size of what was reconstructed, where its scale is in doubt, and the place of what stands fast
 looks     light, colours and picture noise, declared: nothing in a recording says how tomorrow's light will be
 """
 
@@ -141,6 +141,21 @@ def sizes(twin: Twin, model: Any, share: float) -> tuple[Range, ...]:
         if body.layer == "object" and not each.lacks(model):
             why = f"the reconstruction's scale is known to {sd:.2%}; every value needs a model compiled for it"
             found.append(_plain(each, (1 - half, 1 + half, 1.0), Inferred(twin.hash, share), why))
+    return tuple(found)
+
+
+def places(twin: Twin, model: Any, share: float) -> tuple[Range, ...]:
+    """Where reconstructed objects stand that do not move freely: a cabinet, a fixture."""
+    sd = twin.alignment.position_sd_m / math.sqrt(3)
+    half = float(ndtri(0.5 + min(share, 0.9999) / 2)) * sd
+    found = []
+    for body in twin.bodies if half > 0 else ():
+        for axis in "xyz":
+            each = parameter(f"body.{body.name}.{axis}")
+            if body.layer == "object" and not each.lacks(model):
+                at = nominal_value(model, each)
+                why = f"the reconstruction is placed in the robot's frame to {1e3 * sd:.2g} mm along each axis"
+                found.append(_plain(each, (at - half, at + half, at), Inferred(twin.hash, share), why))
     return tuple(found)
 
 

@@ -45,6 +45,7 @@ TABLE: tuple[tuple[str, Gap, str, str, str], ...] = (
     ("*.friction_roll", "dynamics", "resistance of {} when it rolls", PREDICTIVE, ""),
     ("*.contact_*", "dynamics", "softness of what {} touches", PREDICTIVE, ""),
     ("*.restitution", "dynamics", "how {} bounces", PREDICTIVE, ""),
+    ("body.*.[xyz]", "geometry", "where {} is put up", SIZES, ""),
     ("body.*.scale", "geometry", "size of {}", SIZES, ""),
     ("geom.*.scale", "geometry", "size of {}", SIZES, ""),
     ("mesh.*.scale", "geometry", "size of {}", SIZES, ""),

@@ -123,7 +123,7 @@ def _ranges(
         count = len(blocks[0].draws)
         seen, notes = from_twin.cameras(twin, model, how.share, count, stream(seed, "randomize", "cameras"))
         blocks += [block.without(known) for block in seen]
-        single += from_twin.sizes(twin, model, how.share)
+        single += [*from_twin.sizes(twin, model, how.share), *from_twin.places(twin, model, how.share)]
         single += from_twin.encoders(twin, model, how.share, known)
         if how.looks:
             single += [*from_twin.exposures(twin, how.share), *from_twin.looks(twin, model)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from twinproof.nouns.errors import SimError
 from twinproof.sim.parameters.base import Named, Parameter
+from twinproof.sim.parameters.columns import Entry
 
 if TYPE_CHECKING:
     from mujoco import MjModel, MjSpec
@@ -20,6 +21,7 @@ MESHES = (
     *("mesh_vert", "mesh_scale", "mesh_pos", "mesh_quat", "mesh_normal", "mesh_extrema", "mesh_polynormal"),
     *("bvh_aabb", "bvh_nodeid", "bvh_child", "bvh_depth", "oct_aabb", "oct_coeff"),
 )
+FREE = 0  # mjtJoint
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH, SDF = range(9)  # mjtGeom
 
 
@@ -124,6 +126,38 @@ class BodyScale(_Scale):
         for name in sorted(grown):
             mesh = spec.mesh(name)
             mesh.scale = mesh.scale * value
+
+
+@dataclass(frozen=True)
+class BodyPlace(Entry):
+    """One coordinate of a body in its parent's frame: where something that does not move freely was put up."""
+
+    axis: int
+    KIND: ClassVar = "body"
+    UNIT: ClassVar = "m"
+    LIMITS: ClassVar = (-1e3, 1e3)
+    FIELDS: ClassVar = ("body_pos",)
+    DERIVES: ClassVar = True
+    ATTRIBUTE: ClassVar = "pos"
+
+    @property
+    def quantity(self) -> str:
+        return "xyz"[self.axis]
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return (self.axis,)
+
+    def lacks(self, model: MjModel) -> str:
+        body = self.index(model)
+        if body == 0:
+            return "the world stays where it is"
+        first = int(model.body_jntadr[body])
+        free = first >= 0 and model.jnt_type[first] == FREE
+        return f"the body {self.name!r} moves freely: use body.{self.name}.start_{self.quantity}" if free else ""
+
+    def thing(self, spec: MjSpec) -> Any:
+        return spec.body(self.name)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from twinproof.sim.parameters.beside import (
 )
 from twinproof.sim.parameters.bodies import COORDINATES, BodyCentre, BodyInertia, BodyMass
 from twinproof.sim.parameters.contacts import ContactImpedance, ContactReference, ContactSpring, Friction, Restitution
-from twinproof.sim.parameters.geometry import BodyScale, GeomScale, Gravity, MeshScale
+from twinproof.sim.parameters.geometry import BodyPlace, BodyScale, GeomScale, Gravity, MeshScale
 from twinproof.sim.parameters.joints import (
     JointArmature,
     JointDamping,
@@ -85,6 +85,7 @@ KINDS: dict[str, dict[str, Maker]] = {
         **{f"com_{'xyz'[k]}": partial(BodyCentre, axis=k) for k in range(3)},
         **{f"inertia_{c}": partial(BodyInertia, coordinate=c) for c in COORDINATES},
         **{f"start_{where}": partial(BodyStart, which=where) for where in ("x", "y", "z", "yaw")},
+        **{"xyz"[k]: partial(BodyPlace, axis=k) for k in range(3)},
         "push": BodyPush,
         "scale": BodyScale,
         **_contacts("body"),
