@@ -55,7 +55,7 @@ class PolicyCheck:
     relative: bool = False
     """Actions are steps from one command to the next."""
     every: int | None = None
-    """Ask at every so many ticks; once a chunk by default."""
+    """Ask at every so many ticks. Default: once a chunk, or at every tick where the policy remembers."""
     instruction: str | None = None
     """What a served policy is told to do, instead of what served.toml says."""
 

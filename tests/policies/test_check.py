@@ -92,8 +92,8 @@ def test_chunks_are_compared_with_what_was_done_in_their_time(episode):
     log = logged(contract, episode, Sources())
     seen = next(log.observations(np.array([5])))["state"][0]
     np.testing.assert_allclose(found.chunks[1], np.tile(seen, (5, 1)), atol=1e-5)
-    with pytest.raises(PolicyError, match="asked at every -1 ticks"):
-        check(actor_of(policy), log, every=-1)
+    with pytest.raises(PolicyError, match="asked at every 0 ticks"):
+        check(actor_of(policy), log, every=0)
 
 
 def test_only_what_had_arrived_is_seen(episode):
@@ -228,6 +228,14 @@ def test_a_server_is_checked_from_its_address_to_its_picture(split, tmp_path, ca
         assert "nothing looks wrong" in capsys.readouterr().out
         assert run("policy", "suggest", address, "--recording", split, "--out", toml) == 1
         assert "served.toml exists" in capsys.readouterr().err
+
+
+def test_a_policy_that_remembers_sees_every_tick(split, tmp_path):
+    contract = replace(CONTRACT, history=2, chunk=3)
+    linear(np.tile(np.eye(6), (3, 2)) / 2, contract=contract).save(tmp_path / "policy")
+    assert run("policy", "check", tmp_path / "policy", "--recording", split, "--out", tmp_path / "out") == 0
+    table = json.loads((tmp_path / "out" / "check.json").read_text())
+    assert table["asked"] == len(table["time_s"]) == len(table["answers_s"])
 
 
 def test_a_groot_server_names_its_keys(split, tmp_path):

@@ -76,7 +76,10 @@ def test_a_server_that_listens_is_told_when_an_episode_begins():
             servers.well(connection, message)
 
     with openpi(talk, heard=heard) as address:
-        asked(actor_of(policy(openpi_server(address, reset=True))), 1)
+        actor = actor_of(policy(openpi_server(address, reset=True)))
+        asked(actor, 1)
+        with pytest.raises(PolicyError, match="has one memory, and 2 worlds would share it"):
+            actor.reset(2, seed=0)
     assert heard[0] == {"endpoint": "reset"}
 
 

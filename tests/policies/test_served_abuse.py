@@ -264,6 +264,23 @@ def test_a_connection_lost_in_a_trial_stops_the_robot_and_the_next_trial_connect
         inner.close()
 
 
+def test_a_line_that_died_between_trials_is_made_anew_by_the_trial_after_next():
+    """The trial that finds it dead says so before anything moves."""
+
+    def talk(connection, message):
+        connection.send(openpi_pack({}) if message.get("endpoint") else openpi_pack({"actions": GOOD}))
+
+    with openpi(talk) as address:
+        actor = ServedActor(policy(openpi_server(address, reset=True)))
+        actor.reset(1, seed=0)
+        actor.client._socket.socket.shutdown(socket.SHUT_RDWR)
+        with pytest.raises(PolicyError, match="is lost"):
+            actor.reset(1, seed=0)
+        actor.reset(1, seed=0)
+        assert (actor.act(seen()) == 0).all()
+        actor.close()
+
+
 def test_a_connection_that_is_closed_politely_is_lost_too():
     with openpi(lambda connection, message: connection.close()) as address:
         refuses(address, "is lost")

@@ -86,12 +86,12 @@ class Checked:
 
 
 def check(actor: Actor, log: Logged, every: int | None = None, progress: Progress = quiet) -> Checked:
-    """Asks at every tick, or at every so many ticks, and compares each chunk with what was done in its time.
+    """Asks once a chunk, or at every so many ticks, and compares each chunk with what was done in its time.
 
     A policy that fails is a result: what it said until then, and its error.
     """
     contract, timed = actor.contract, Timed(actor)
-    step = every or (1 if contract.history > 1 else contract.chunk)
+    step = contract.chunk if every is None else every
     if step < 1:
         raise PolicyError(f"a policy is to be asked at every {step} ticks. Give 1 or more.")
     ticks, chunks, failed = np.arange(0, len(log.time_s), step), list[np.ndarray](), ""

@@ -47,8 +47,10 @@ def run(asked: Asked, look: Look, progress: Progress = quiet) -> Checked:
     policy = policy_of(asked.target, asked.served, asked.instruction)
     episode, _ = episode_of(asked.recording, asked.episode)
     log = look(policy, episode)
+    remembers = policy.kind == "recurrent" or policy.contract.history > 1  # it has to see every tick
+    every = 1 if asked.every is None and remembers else asked.every
     with new_folder(asked.out) as scratch, acting(policy) as actor:
-        found = check(actor, log, asked.every, progress)
+        found = check(actor, log, every, progress)
         write_json(scratch / "check.json", {"format": "twinproof/check/1", "policy": policy.hash, **found.table()})
         if len(found.chunks):
             name = asked.target if asked.target.startswith(SCHEMES) else Path(asked.target).name

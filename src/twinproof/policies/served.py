@@ -44,8 +44,17 @@ class ServedActor:
     def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
         """Connects where there is no connection, and tells the server that an episode begins, where it listens."""
         mask_of(count, which)
+        if count > 1 and self.server.reset:
+            raise PolicyError(
+                f"{self.server.address} remembers (reset = true) and has one memory, and {count} worlds would share it. "
+                "Run one world at a time."
+            )
         self._count = count
-        self.client.reset()
+        try:
+            self.client.reset()
+        except PolicyError:
+            self.close()
+            raise
 
     @property
     def client(self) -> Client:
