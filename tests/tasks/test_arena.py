@@ -217,3 +217,13 @@ def test_what_the_draws_vary_is_known_to_teachers(swing, kind):
 
 def test_an_arena_without_draws_has_no_parameters(swing):
     assert Arena(swing.machine.scene, swing, 2, play=SMALL).theta.shape == (2, 0)
+
+
+def test_a_theta_that_was_given_is_gone_with_its_episode(swing):
+    arena = Arena(swing.machine.scene, swing, 2, play=SMALL)
+    damping = arena.backing.worlds._batch.expand("dof_damping")
+    nominal = damping.copy()
+    arena.reset([1], thetas=[Theta({"joint.elbow.damping": 0.5})])
+    assert damping[1, 1] == 0.5
+    arena.reset()
+    np.testing.assert_array_equal(damping, nominal)

@@ -78,7 +78,7 @@ class Arena:
             seeds = [episode_seed(self.seed, k) for k in range(self.count * max(1, self.play.bank // self.count))]
             thetas = [thetas[k % self.count % len(thetas)] for k in range(len(seeds))]
         inside = physics(scene.nominal(), task.machine.joints, thetas, self.play.lean)
-        self._random = any(inside) and not compiled
+        self._inside, self._random = inside, any(inside) and not compiled
         scene = (scene.leaner() if self.play.lean else scene).reserving(*delays_s(inside))
         self.task, self.scene = replace(task, machine=replace(task.machine, scene=scene)), scene
         self.backing = self._made(device, arrays, inside[: self.count] if compiled else self.count)
@@ -215,8 +215,9 @@ class Arena:
         }
         if not self.play.auto_reset:
             over = self._over.get("done")
-            kept = verdict if over is None else {k: xp.where(over, self._over[k], v) for k, v in verdict.items()}
-            self._over = verdict = kept
+            if over is not None:
+                verdict = {name: xp.where(over, self._over[name], value) for name, value in verdict.items()}
+            self._over = verdict
         return rewards, verdict
 
     def _begin(self, mask: Array) -> None:
@@ -249,7 +250,11 @@ class Arena:
         key[rows] = given.rows["key"]
         self.backing.noise.restart(mask, key)
         self._take(self.backing.array(mask), {name: self.backing.array(value) for name, value in new.items()})
-        self.backing.set_thetas(rows, physics(self.backing.model, self.task.machine.joints, thetas, self.play.lean))
+        inside = physics(self.backing.model, self.task.machine.joints, thetas, self.play.lean)
+        self.backing.set_thetas(rows, inside)
+        if any(inside) and not self._random:  # from now on a world's next episode must bring its own Theta back
+            self._random = True
+            self.backing.fill(self._inside)
         self._start(self.backing.array(mask), None)
 
     def _take(self, mask: Array, new: Mapping[str, Array]) -> None:
