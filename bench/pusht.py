@@ -34,7 +34,7 @@ from twinproof.sim.track_object import surface_splats
 from twinproof.sim.track_pose import Track
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "franka_pusht_3cam"
-OPEN, SEALED = (0, 500, 12), (500, 800, 10)  # pictures: from, to, one in so many
+OPEN, SEALED = (0, 500, 20), (500, 800, 12)  # pictures: from, to, one in so many
 ORANGE = ((0.55, 1.0), 0.55, 0.35)  # red at least so bright, green and blue below these shares of it
 
 

@@ -38,7 +38,7 @@ class Decomposing:
 
     threshold: float = 0.05  # concavity that is left, of the unit size; lower: more parts
     most_parts: int = 32
-    seconds: float = 120.0
+    seconds: float = 600.0  # of the clock, which runs on while a busy machine does other work
     seed: int = 0
 
     def __post_init__(self) -> None:
