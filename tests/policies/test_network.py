@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -152,6 +155,38 @@ def test_a_world_gets_the_same_bits_alone_and_in_any_company(count):
             seen = nets.observations(count, step)
             last = {name: array[-1:] for name, array in seen.items()}
             assert (together.act(seen)[-1] == alone.act(last)[0]).all()
+
+
+BITS = """
+import sys
+from pathlib import Path
+import numpy as np
+from twinproof.nouns.policy import Policy
+from twinproof.policies.load import actor_of
+
+actor = actor_of(Policy.load(Path(sys.argv[1])))
+actor.reset(5, seed=0)
+rng = np.random.default_rng(0)
+for _ in range(3):
+    seen = {c.name: rng.normal(size=(5, *c.shape)) * 3 for c in actor.contract.observations}
+    sys.stdout.write(actor.act(seen).tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_a_plainer_processor_gives_the_same_bits(tmp_path):
+    """Compiled for the oldest 64-bit processor, without wide or fused instructions, in a process of its own."""
+    policy, _, _ = nets.gru_policy(16)
+    policy.save(tmp_path / "policy")
+    given = []
+    for more in ({}, {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}):
+        done = subprocess.run(
+            [sys.executable, "-c", BITS, str(tmp_path / "policy")], env={**os.environ, **more}, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        given.append(done.stdout)
+    assert given[0] == given[1]
+    assert len(given[0]) == 3 * 5 * 2 * 8 * 2
 
 
 def test_a_saved_policy_acts_the_same_after_loading(tmp_path):

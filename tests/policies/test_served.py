@@ -78,7 +78,7 @@ def test_a_server_that_listens_is_told_when_an_episode_begins():
     with openpi(talk, heard=heard) as address:
         actor = actor_of(policy(openpi_server(address, reset=True)))
         asked(actor, 1)
-        with pytest.raises(PolicyError, match="has one memory, and 2 worlds would share it"):
+        with pytest.raises(PolicyError, match="has one memory; 2 worlds would share it"):
             actor.reset(2, seed=0)
     assert heard[0] == {"endpoint": "reset"}
 

@@ -46,7 +46,7 @@ class ServedActor:
         mask_of(count, which)
         if count > 1 and self.server.reset:
             raise PolicyError(
-                f"{self.server.address} remembers (reset = true) and has one memory, and {count} worlds would share it. "
+                f"{self.server.address} remembers (reset = true) and has one memory; {count} worlds would share it. "
                 "Run one world at a time."
             )
         self._count = count
