@@ -43,7 +43,7 @@ def ours(seed: int) -> PpoLearner:
     arena = Arena(scene(), reach_task(), WORLDS, draws=thetas(DRAWS), seed=seed, play=Play(nthread=2, current=False))
     learner = PpoLearner(VecEnv(arena), OURS, seed)
     seed_torch(seed, "bench", "train")
-    learner.env.restart(seed)
+    learner.restart(seed)
     return learner
 
 

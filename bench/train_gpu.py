@@ -43,7 +43,7 @@ def throughput(device: str, worlds: int = WORLDS) -> dict[str, Any]:
     """Median over repeats of some iterations of PPO on push, and where the time goes."""
     begun = wait(device)
     mine = learner(push_task(), PUSH, device, worlds)
-    mine.env.restart(0)
+    mine.restart(0)
     mine.iterate()
     mine.iterate()  # graphs are captured by now
     ready = wait(device)
@@ -71,11 +71,11 @@ def throughput(device: str, worlds: int = WORLDS) -> dict[str, Any]:
 def time_to_target(device: str, worlds: int = WORLDS, longest_s: float = LONGEST_S) -> dict[str, Any]:
     """Wall seconds of training until 95 % of the newest episodes succeed, exploration included."""
     mine = learner(reach_task(), REACH, device, worlds)
-    mine.env.restart(0)
+    mine.restart(0)
     mine.iterate()
     mine = PpoLearner(mine.env, REACH, seed=1)  # networks anew; what was compiled stays
     seed_torch(1, "bench", "reach")
-    mine.env.restart(1)
+    mine.restart(1)
     tally, steps, begun, curve = Tally(), 0, wait(device), []
     while (took := wait(device) - begun) < longest_s:
         mine.iterate()

@@ -38,7 +38,7 @@ def split(tmp_path_factory):
 
 def test_dagger_learns_what_the_expert_does(tmp_path):
     world = arena(16)
-    how = Dagger(Fit(epochs=8, hidden=(32, 32), batch=256), ticks=50)
+    how = Dagger(Fit(updates=150, hidden=(32, 32), batch=256), ticks=50)
     with quiet_torch():
         mine, run = DaggerLearner(VecEnv(world), expert_of(world.task), how, 0), Run(tmp_path / "run")
         outcome = train(mine, Budget(16 * 50 * 4, segment=1), run, run.begin(world.task.deployable, {}), 0)
@@ -50,7 +50,7 @@ def test_dagger_learns_what_the_expert_does(tmp_path):
 
 
 def test_a_killed_dagger_goes_on_with_all_its_rows(tmp_path):
-    how = Dagger(Fit(epochs=1, hidden=(8,), history=2), ticks=5)
+    how = Dagger(Fit(updates=2, hidden=(8,), history=2), ticks=5)
 
     def learnt(folder, rounds):
         with quiet_torch():
@@ -112,7 +112,7 @@ def test_a_clone_of_recordings_fits_them(split, tmp_path):
     world = arena(4, horizon_s=0.5)
     rows = lessons_of(split.parts()[0], world.task).rows
     with quiet_torch():
-        how = Dagger(Fit(epochs=20, hidden=(32,), batch=64), ticks=5)
+        how = Dagger(Fit(updates=200, hidden=(32,), batch=64), ticks=5)
         mine, run = DaggerLearner(VecEnv(world), None, how, 0, rows), Run(tmp_path / "run")
         train(mine, Budget(4 * 5 * 3, segment=1), run, run.begin(world.task.deployable, {}), 0)
     losses = [line["loss/imitation"] for line in run.lines()]
@@ -138,7 +138,7 @@ def test_a_recording_without_what_the_robot_reports_is_refused(split):
 
 def test_a_fit_that_diverges_says_so():
     with quiet_torch():
-        student = Student(2, 1, Fit(hidden=(4,), epochs=1))
+        student = Student(2, 1, Fit(hidden=(4,), updates=1))
         rows = torch.zeros(4, 1, 2)
         with pytest.raises(PolicyError, match="the fit to 4 rows diverged: its loss is nan"):
             student.learn(rows, torch.full((4, 1), float("nan")))

@@ -78,7 +78,7 @@ def test_training_draws_none_of_the_callers_random_numbers(tmp_path):
 def test_ppo_brings_a_pendulum_to_its_goal():
     with quiet_torch():
         mine = learner(32, Ppo(rollout=24, hidden=(32, 32), minibatches=2))
-        mine.env.restart(0)
+        mine.restart(0)
         near = []
         for _ in range(24):
             mine.iterate()
@@ -92,7 +92,7 @@ def test_a_run_that_diverges_says_so():
         with torch.no_grad():
             for parameter in mine.algorithm.critic.parameters():
                 parameter.fill_(float("nan"))
-        mine.env.restart(0)
+        mine.restart(0)
         with pytest.raises(PolicyError, match="PPO diverged: the critic's values are not finite"):
             mine.iterate()
 

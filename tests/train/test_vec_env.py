@@ -77,7 +77,7 @@ def test_an_episode_that_ends_is_counted_once_and_valued_on():
     counted = env.counted()
     assert counted["ended"] == counted["timed_out"] + counted["succeeded"] + counted["diverged"] == cut_short == 6
     assert env.counted()["ended"] == 0
-    env.restart(3)
+    env.restart(3, spread=True)
     ends = sum(float(env.step(torch.zeros(6, 1))[2].sum()) for _ in range(40))
     assert ends == 6
     assert env.counted()["ended"] == 1  # the others began in the middle of an episode

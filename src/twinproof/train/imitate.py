@@ -34,7 +34,7 @@ SMALLEST_SD = 1e-2  # what never moved in the data does not blow up when it does
 class Fit:
     """How a network is fitted to pairs of observation and action."""
 
-    epochs: int = 10
+    updates: int = 400  # minibatches a round, drawn from all rows
     batch: int = 512
     learning_rate: float = 1e-3
     hidden: tuple[int, ...] = (128, 128)
@@ -47,7 +47,7 @@ class Dagger:
     """Rounds of driving and labelling. With one round it is cloning of what the labeller does by itself."""
 
     fit: Fit = Fit()
-    ticks: int = 100  # control steps of every world in a round
+    ticks: int = 0  # control steps of every world in a round; 0 is a whole episode
     mix: float = 0.5  # the labeller drives a share mix^round of the worlds
     spread: float = 0.05  # sd of the noise on the driven actions, in half widths, so that mistakes are seen
 
@@ -76,19 +76,18 @@ class Student:
         self.mean, self.sd = newest.mean(dim=0), newest.std(dim=0).clamp_min(SMALLEST_SD)
 
     def learn(self, rows: Any, wanted: Any) -> float:
-        """Fits to all rows (M, history, width) and wanted outputs (M, A); the last epoch's mean squared error."""
-        torch, loss_sum = torch_module(), 0.0
-        for _ in range(self.fit.epochs):
-            order, loss_sum = torch.randperm(len(rows)), 0.0
-            for chosen in order.split(self.fit.batch):
-                x = ((rows[chosen] - self.mean) / self.sd).flatten(1)
-                x = x + self.fit.noise * torch.randn_like(x)
-                loss = ((self.net(x) - wanted[chosen]) ** 2).mean()
-                self.optimizer.zero_grad()
-                loss.backward()
-                self.optimizer.step()
-                loss_sum += float(loss.detach()) * len(chosen)
-        mean = loss_sum / len(rows)
+        """Fits to rows (M, history, width) and wanted outputs (M, A); the mean squared error of the last tenth."""
+        torch, losses = torch_module(), []
+        for _ in range(self.fit.updates):
+            chosen = torch.randint(len(rows), (self.fit.batch,))
+            x = ((rows[chosen] - self.mean) / self.sd).flatten(1)
+            x = x + self.fit.noise * torch.randn_like(x)
+            loss = ((self.net(x) - wanted[chosen]) ** 2).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(float(loss.detach()))
+        mean = float(np.mean(losses[-max(1, len(losses) // 10) :]))
         if not np.isfinite(mean):
             raise PolicyError(f"the fit to {len(rows)} rows diverged: its loss is {mean}. Lower the learning rate.")
         return mean
@@ -137,12 +136,16 @@ class DaggerLearner:
         width = int(env.get_observations()["policy"].shape[1])
         self.student = Student(width, env.num_actions, dagger.fit)
         self.rows = rows or Rows.empty(width, env.num_actions, dagger.fit.history)
-        self._round = 0
+        self._round, self._ticks = 0, dagger.ticks or env.arena.task.ticks
 
     @property
     def steps(self) -> int:
         """Environment steps of one round."""
-        return self.env.num_envs * self.dagger.ticks
+        return self.env.num_envs * self._ticks
+
+    def restart(self, episode: int) -> None:
+        """Begins all worlds at the beginning of an episode: experts plan there."""
+        self.env.restart(episode)
 
     def iterate(self) -> dict[str, float]:
         """One round: drive, label, fit."""
@@ -162,7 +165,7 @@ class DaggerLearner:
     def _watch(self) -> Rows:
         """Lets the student drive, from the second round on."""
         stack = Stack(self.env.get_observations()["policy"], self.dagger.fit.history)
-        for _ in range(self.dagger.ticks if self._round else 0):
+        for _ in range(self._ticks if self._round else 0):
             observed, _, done, _ = self.env.step(self.student(stack.rows))
             stack.add(observed["policy"], done > 0)
         return self.rows
@@ -174,7 +177,7 @@ class DaggerLearner:
         labeller.reset(env.num_envs, int(rng.integers(2**31)))
         stack = Stack(env.get_observations()["policy"], self.dagger.fit.history)
         seen, wanted = [self.rows.seen], [self.rows.wanted]
-        for _ in range(self.dagger.ticks):
+        for _ in range(self._ticks):
             label = self._label(labeller)
             seen.append(stack.rows.numpy().copy())
             wanted.append(label.numpy())

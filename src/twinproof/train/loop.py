@@ -29,6 +29,8 @@ class Learner(Protocol):
     @property
     def env(self) -> Any: ...
 
+    def restart(self, episode: int) -> None: ...
+
     def iterate(self) -> dict[str, float]: ...
 
     def trained(self) -> Trained: ...
@@ -89,7 +91,7 @@ def train(
     while iteration < total and not reached:
         segment = iteration // budget.segment
         seed_torch(seed, "train", f"segment{segment}")
-        learner.env.restart(int(stream(seed, "train", "worlds", f"segment{segment}").integers(2**20)))
+        learner.restart(int(stream(seed, "train", "worlds", f"segment{segment}").integers(2**20)))
         last = min(iteration + budget.segment, total)
         while iteration < last and not reached:
             line = _iterate(learner, tally, iteration)

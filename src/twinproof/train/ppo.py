@@ -22,7 +22,7 @@ from twinproof.train.written import Trained
 
 @dataclass(frozen=True)
 class Ppo:
-    """Settings of PPO (Schulman et al. 2017) as rsl_rl has it; the learning rate follows the divergence `kl`."""
+    """Settings of PPO (Schulman et al. 2017) as rsl_rl has it."""
 
     rollout: int = 32  # control steps of each world between two updates
     epochs: int = 5
@@ -32,7 +32,7 @@ class Ppo:
     trace: float = 0.95  # lambda of the advantage estimate
     clip: float = 0.2
     entropy: float = 0.0
-    kl: float = 0.015
+    kl: float = 0.015  # the learning rate follows this divergence; 0 keeps it as it is
     spread: float = 0.6  # first sd of the actions, in half widths of their limits
     hidden: tuple[int, ...] = (128, 128)
     asymmetric: bool = True  # the critic sees privileged channels
@@ -69,6 +69,7 @@ class PpoLearner:
             lam=ppo.trace,
             entropy_coef=ppo.entropy,
             learning_rate=ppo.learning_rate,
+            schedule="adaptive" if ppo.kl else "fixed",
             desired_kl=ppo.kl,
             use_clipped_value_loss=False,
             device=env.device,
@@ -79,6 +80,10 @@ class PpoLearner:
     def steps(self) -> int:
         """Environment steps of one iteration."""
         return self.env.num_envs * self.ppo.rollout
+
+    def restart(self, episode: int) -> None:
+        """Begins all worlds anew, at ages all over the horizon."""
+        self.env.restart(episode, spread=True)
 
     def iterate(self) -> dict[str, float]:
         """One rollout of every world and the update on it: losses, spread, learning rate, seconds of both parts."""

@@ -75,9 +75,10 @@ class VecEnv:
         self.seen: Mapping[str, Any] = {}  # the newest observations as the arena gives them
         self._begin(arena.reset(), 0)
 
-    def restart(self, episode: int) -> TensorDict:
-        """Begins everything anew at an episode's number, at ages spread over the horizon so that episodes end apart."""
-        self._begin(self.arena.restart(episode, spread=True), episode)
+    def restart(self, episode: int, spread: bool = False) -> TensorDict:
+        """Begins everything anew at an episode's number; with `spread` at ages all over the horizon, so that episodes
+        do not all end at once."""
+        self._begin(self.arena.restart(episode, spread), episode)
         self._clear()
         return self._observations
 
