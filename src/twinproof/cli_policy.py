@@ -31,7 +31,7 @@ class PolicyCheck:
     """
 
     target: Positional[str]
-    """A Policy folder, a served.toml, or the address of a policy server (ws://, wss://, tcp://)."""
+    """A Policy folder, a served.toml, an ONNX graph of ours, or a policy server's address (ws://, wss://, tcp://)."""
     recording: Path
     """A Split folder (calibration and validation are looked at, the holdout never), or a Recording folder."""
     out: Path

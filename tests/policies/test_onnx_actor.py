@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.policies import nets
 from twinproof.nouns.errors import MissingExtra, PolicyError
 from twinproof.nouns.policy import Channel, Contract, Policy, Scale
-from twinproof.policies.load import actor_of
+from twinproof.policies.load import actor_of, read_policy
 from twinproof.policies.onnx_actor import onnx_policy, opsets
 from twinproof.train.onnx_export import onnx_bytes
 
@@ -169,3 +169,20 @@ def test_a_missing_runtime_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtra, match="ONNX policies need onnxruntime. Run: pip install 'twinproof\\[learn\\]'"):
         actor_of(policy(graph()))
+
+
+def test_a_graph_that_states_its_contract_is_a_policy(tmp_path):
+    scales = {"input.mean": np.zeros(6, np.float32), "input.sd": np.ones(6, np.float32)}
+    weights = {**nets.weights_of(nets.mlp([nets.WIDTH, 16, 2])), **scales}
+    ours = nets.policy([nets.WIDTH, 16, 2], weights=weights)
+    (tmp_path / "ours.onnx").write_bytes(onnx_bytes(ours))
+    assert read_policy(tmp_path / "ours.onnx").contract == ours.contract
+    (tmp_path / "bare.onnx").write_bytes(graph())
+    with pytest.raises(PolicyError, match="bare.onnx does not state its contract"):
+        read_policy(tmp_path / "bare.onnx")
+    for stated, match in (("{", "does not state its contract"), ("{}", "'observations' is missing")):
+        model = onnx.load_model_from_string(graph())
+        helper.set_model_props(model, {"contract": stated})
+        (tmp_path / "odd.onnx").write_bytes(model.SerializeToString())
+        with pytest.raises(PolicyError, match=match):
+            read_policy(tmp_path / "odd.onnx")

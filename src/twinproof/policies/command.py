@@ -15,7 +15,7 @@ from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Rig
 from twinproof.nouns.split import Split
 from twinproof.policies.check import Checked, check
-from twinproof.policies.load import acting
+from twinproof.policies.load import acting, read_policy
 from twinproof.policies.logged import Logged, Sources, logged
 from twinproof.policies.server import Server, read_served, served_policy, server_of
 
@@ -75,7 +75,7 @@ def suggest(address: str, recording: Path, out: Path) -> None:
 
 
 def policy_of(target: str, served: Path | None, instruction: str | None) -> Policy:
-    """The policy that a user names: a Policy folder, a served.toml, or the address of a server with a served.toml."""
+    """The policy that a user names: a path as `read_policy` takes it, or the address of a server with a served.toml."""
     if target.startswith(SCHEMES):
         if served is None:
             raise PolicyError(
@@ -84,10 +84,8 @@ def policy_of(target: str, served: Path | None, instruction: str | None) -> Poli
             )
         policy = read_served(served)
         policy = served_policy(replace(server_of(policy), address=target), policy.contract)
-    elif target.endswith(".toml"):
-        policy = read_served(Path(target))
     else:
-        policy = Policy.load(Path(target))
+        policy = read_policy(Path(target))
     if instruction is None:
         return policy
     if policy.kind != "served":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PolicyError
@@ -29,6 +30,19 @@ def actor_of(policy: Policy) -> Actor:
             raise PolicyError(
                 f"a policy of kind {policy.kind!r} holds no network: it is code. Construct its actor and pass that."
             )
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy at a path: a Policy folder, a served.toml, or an ONNX graph that states its contract."""
+    if path.suffix == ".toml":
+        from twinproof.policies.server import read_served
+
+        return read_served(path)
+    if path.suffix == ".onnx":
+        from twinproof.policies.onnx_actor import onnx_policy
+
+        return onnx_policy(path)
+    return Policy.load(path)
 
 
 @contextmanager

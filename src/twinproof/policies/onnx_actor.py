@@ -7,6 +7,7 @@ weights   {"graph": the file's bytes}; data in other files is refused
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from twinproof.nouns.errors import MissingExtra, PolicyError
 from twinproof.nouns.policy import Contract, Policy
+from twinproof.nouns.strict import build
 from twinproof.policies.scripted import as_actions, require_count
 from twinproof.policies.sight import History, joined, mask_of, width_of
 
@@ -27,16 +29,31 @@ ERRORS = ("EngineError", "Fail", "InvalidArgument", "InvalidGraph", "InvalidProt
           "RuntimeException")  # fmt: skip
 
 
-def onnx_policy(path: Path, contract: Contract, parents: Mapping[str, str] | None = None) -> Policy:
-    """A graph in a file as a Policy that stands on its own; it is checked by building its actor."""
+def onnx_policy(path: Path, contract: Contract | None = None, parents: Mapping[str, str] | None = None) -> Policy:
+    """A graph in a file as a Policy that stands on its own; it is checked by building its actor.
+
+    Without a contract the graph's own is taken: JSON in its metadata, as `twinproof train` writes it.
+    """
     if not path.is_file():
         raise PolicyError(f"{path} does not exist. Give an .onnx file.")
     if path.stat().st_size > LARGEST_BYTES:
         raise PolicyError(f"{path} has {path.stat().st_size / 2**20:.0f} MiB; {LARGEST_BYTES >> 20} are the most.")
-    graph = np.frombuffer(path.read_bytes(), np.uint8)
-    policy = Policy("onnx", contract, parents or {}, {}, {"graph": graph})
+    data = path.read_bytes()
+    stated = _stated_contract(data, path) if contract is None else contract
+    policy = Policy("onnx", stated, parents or {}, {}, {"graph": np.frombuffer(data, np.uint8)})
     OnnxActor(policy)
     return policy
+
+
+def _stated_contract(graph: bytes, path: Path) -> Contract:
+    text = _session(graph)[0].get_modelmeta().custom_metadata_map.get("contract")
+    try:
+        data = None if text is None else json.loads(text)
+    except ValueError:
+        data = None
+    if data is None:
+        raise PolicyError(f"{path} does not state its contract. Make a Policy of it: policies.onnx_actor.onnx_policy.")
+    return build(Contract, data, f"the contract in {path}", PolicyError)
 
 
 class OnnxActor:
