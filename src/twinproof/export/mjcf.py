@@ -23,5 +23,8 @@ def write_mjcf(subject: Subject, folder: Path) -> Written:
         raise TwinError(
             f"{target}/scene.xml does not load as the scene of {subject.twin.root}. Its files changed meanwhile."
         )
-    lost = ("splats, cameras' errors, sources and audits (they stay in the twin)",)
+    lost = (
+        "splats, cameras' errors, sources and audits (they stay in the twin)",
+        "colours of vertices in mesh files: MuJoCo shows materials and textures only",
+    )
     return Written(lost, (f"{engine()} compiles and steps it", warp_says(again)))
