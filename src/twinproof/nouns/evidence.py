@@ -19,7 +19,7 @@ import numpy as np
 from twinproof.nouns.artifact import Artifact
 from twinproof.nouns.episode import Lazy
 from twinproof.nouns.errors import EvidenceError
-from twinproof.nouns.files import SAFE_NAME, write_whole
+from twinproof.nouns.files import SAFE_NAME
 from twinproof.nouns.frozen import Frozen, frozen_json, settle
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.ledger import LedgerHead
@@ -141,12 +141,14 @@ class Evidence(Artifact):
     def write_parts(self, folder: Path) -> None:
         write_trials(folder / "trials.parquet", self.trials)
         for hash in sorted(self.traces):
-            self.traces[hash].save(folder / "traces" / hash)
+            place = folder / "traces" / hash
+            place.mkdir(parents=True)
+            self.traces[hash].write(place)  # the whole folder is made durable at once
         if self.report is not None:
-            write_whole(folder / "report.html", self.report.encode())
+            (folder / "report.html").write_bytes(self.report.encode())
         for name, content in self.documents.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            write_whole(folder / name, content)
+            (folder / name).write_bytes(content)
 
     @classmethod
     def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:
