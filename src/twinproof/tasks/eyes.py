@@ -69,19 +69,26 @@ class SplatEyes:
         worlds = Worlds(scene, 1)
         rest = _poses(worlds.xpos, worlds.xquat, [known.index(name) for name in self._moving], np)[0]
         self._T_group_world = Fixed(np.linalg.inv(rest))  # at the scene's own positions
+        self._mounts = [Fixed(camera.mount.T_parent_camera) for camera in self._cameras]
+        self._places: tuple[Fixed, list[Fixed]] | None = None  # of the moving bodies, of the cameras' parents
         self._drawn: Any = None
 
     def see(self, backing: Backing) -> dict[str, Array]:
         """A picture of each camera, as the worlds stand now."""
-        known = names(backing.model, "body")
-        xpos, xquat = backing.view("xpos"), backing.view("xquat")
-        bodies = _poses(xpos, xquat, [known.index(name) for name in self._moving], backing.xp)
+        if self._places is None:
+            known = names(backing.model, "body")
+            on = [camera.mount.parent for camera in self._cameras]
+            carriers = [Fixed([0 if name == "world" else known.index(name)]) for name in on]
+            moving_at = np.array([known.index(name) for name in self._moving], dtype=np.int64)
+            self._places = Fixed(moving_at), carriers
+        (moving, parents), xpos, xquat = self._places, backing.view("xpos"), backing.view("xquat")
+        bodies = _poses(xpos, xquat, moving.like(xpos), backing.xp)
         moved = bodies @ self._T_group_world.like(bodies)
         found = {}
         for k, (name, camera) in enumerate(zip(self.names, self._cameras, strict=True)):
-            mount = Fixed(camera.mount.T_parent_camera).like(bodies)
+            mount = self._mounts[k].like(bodies)
             fixed = camera.mount.parent == "world"
-            at = None if fixed else _poses(xpos, xquat, [known.index(camera.mount.parent)], backing.xp)[:, 0] @ mount
+            at = None if fixed else _poses(xpos, xquat, parents[k].like(xpos), backing.xp)[:, 0] @ mount
             found[name] = self._on_host(k, mount, at, moved) if backing.patient else self._on_gpu(k, mount, at, moved)
         return found
 
@@ -178,7 +185,7 @@ def _grouped(twin: Twin) -> Splats:
     return replace(whole, group=group, groups=("of no body", *(body.name for body in bodies)))
 
 
-def _poses(xpos: Array, xquat: Array, bodies: list[int], xp: Any) -> Array:
+def _poses(xpos: Array, xquat: Array, bodies: Array, xp: Any) -> Array:
     """T_world_body (N, M, 4, 4)."""
     place, q = xpos[:, bodies], xquat[:, bodies]
     w, x, y, z = (q[..., k] for k in range(4))

@@ -19,8 +19,8 @@ class TipPosition:
 
     def __init__(self, chain: Chain, columns: Sequence[int]) -> None:
         """`columns` are the places of the chain's joints among those that will be given."""
-        self._columns, self._slides = tuple(columns), tuple(bool(s) for s in chain.slides)
-        self._zero = tuple(float(z) for z in chain.zero)
+        self._columns, self._slides = Fixed(np.array(columns, dtype=np.int64)), tuple(bool(s) for s in chain.slides)
+        self._zero = Fixed(chain.zero)
         self._tip = Fixed(chain.T_before[-1][:3, 3])
         self._turn, self._shift, self._slide = list[Fixed](), list[Fixed](), list[Fixed]()
         for k, axis in enumerate(chain.axis):
@@ -33,12 +33,14 @@ class TipPosition:
 
     def __call__(self, position: Array, xp: Any) -> Array:
         """(N, 3) for joint values (N, J)."""
+        angle = position[:, self._columns.like(position)] - self._zero.like(position)
+        cosine, sine = xp.cos(angle), xp.sin(angle)
         point = self._tip.like(position) + 0 * position[:, :1]  # one row a world
-        for k in reversed(range(len(self._columns))):
-            value = position[:, self._columns[k], None] - self._zero[k]
+        for k in reversed(range(len(self._slides))):
             parts, shift = point @ self._turn[k].like(position), self._shift[k].like(position)
             if self._slides[k]:
-                point = parts + value * self._slide[k].like(position) + shift
+                point = parts + angle[:, k, None] * self._slide[k].like(position) + shift
             else:
-                point = parts[:, :3] + xp.cos(value) * parts[:, 3:6] + xp.sin(value) * parts[:, 6:] + shift
+                turned = cosine[:, k, None] * parts[:, 3:6] + sine[:, k, None] * parts[:, 6:]
+                point = parts[:, :3] + turned + shift
         return point
