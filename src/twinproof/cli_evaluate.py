@@ -159,6 +159,8 @@ class Evaluate:
     """As the panel was frozen with."""
     change: str | None = None
     """What changed since the holdout was last open, in a few words."""
+    plots: Path | None = None
+    """Where pictures of success, replays and the gap go: a new folder."""
     lerobot: Path | None = None
     """Also write the trials as a LeRobot v3.0 dataset, so that failures can be trained on."""
     lerobot_domain: str = "real"
@@ -259,6 +261,7 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.evaluate.beliefs import Beliefs
     from twinproof.evaluate.command import contenders_of, home_of, task_of_panel
     from twinproof.evaluate.examine import Examination, examine
+    from twinproof.evaluate.figures_trials import draw_trials
     from twinproof.evaluate.logged import logged_trials
     from twinproof.evaluate.outgoing import trials_recording
     from twinproof.ingest.lerobot_write import write_lerobot
@@ -274,8 +277,9 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.nouns.twin import Twin
     from twinproof.tasks.experts import expert_of
 
-    if config.out.exists():
-        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
+    for path in (config.out, config.plots, config.lerobot):
+        if path is not None and path.exists():
+            raise ConfigError(f"{path} exists. Nothing is overwritten: name another folder, or remove it.")
     frozen, split, twin = Frozen.load(config.panel), Split.load(config.split), Twin.load(config.twin)
     task = task_of_panel(frozen, twin, home_of(config.home, twin, split))
     beliefs = Beliefs(
@@ -309,6 +313,9 @@ def evaluate(config: Evaluate) -> int:
     remove_tree(work)
     settings.save(settings.resolved(config, "evaluate"), config.out)
     report.trials(found, config.out)
+    if config.plots is not None:
+        for path in draw_trials(found, config.plots):
+            report.say(f"  {path}")
     if config.lerobot is not None:
         write_lerobot(
             trials_recording(found, task, config.lerobot_domain), config.lerobot, fps=round(task.contract.rate_hz)

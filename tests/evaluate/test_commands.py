@@ -40,6 +40,7 @@ def test_a_panel_is_frozen_and_run_on_the_lab_and_on_a_drivers_file(practice, tm
     assert "the policy transfers: success in real, lower bound ≥ 0.5" in capsys.readouterr().out
     run = ("evaluate", tmp_path / "panel", *where, "--policy", "expert=expert")
     more = ("--robot", "lab:pendulum?plant=0&effects=off", "--lerobot", tmp_path / "dataset")
+    more = (*more, "--plots", tmp_path / "plots")
     assert twinproof(*run, *more, "--out", tmp_path / "trials") == 0
     said = capsys.readouterr().out
     assert "the holdout is open: attempt 1" in said
@@ -47,6 +48,7 @@ def test_a_panel_is_frozen_and_run_on_the_lab_and_on_a_drivers_file(practice, tm
     found = Trials.load(tmp_path / "trials")
     assert len(found.trials) == 2
     assert (tmp_path / "dataset" / "meta" / "info.json").is_file()
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["gap.png", "replay.png", "success.png"]
     assert not (tmp_path / ".trials.work").exists()
     (tmp_path / "driver.py").write_text(DRIVER)
     assert twinproof(*run, "--robot", tmp_path / "driver.py", "--monitor", "--out", tmp_path / "again") == 0
