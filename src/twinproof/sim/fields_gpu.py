@@ -75,7 +75,7 @@ class DeviceFields:
 
     def draw(self, mask: torch.Tensor, numbers: torch.Tensor) -> None:
         """Gives every world of the mask the bank's row of its number."""
-        if not self.bank:
+        if not self._banked:
             raise SimError("the bank is empty. Fill it with the Thetas to draw from before a reset draws from it.")
         numbers = numbers.to(self.device).long()
         for name, rows in self.bank.items():
