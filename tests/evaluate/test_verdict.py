@@ -51,9 +51,18 @@ def test_rates_pairs_and_failures_are_those_of_the_trials():
     assert "good" not in found["failures"]
     pair = found["policies_paired"]["twin"]["pairs"][0]
     assert pair["difference"]["value"] == pytest.approx(-0.5)
+    assert pair["sequential"]["verdict"] == "first"
+    assert 1 <= pair["sequential"]["pairs"] <= 40
+    assert pair["trials_needed"] >= 5
     assert found["policies_paired"]["twin"]["letters"] == {"good": "a", "bad": "b"}
     assert found["metrics"]["good"]["real"]["time_s"]["value"] == pytest.approx(3.5)
     json.dumps(found, allow_nan=False)
+
+
+def test_policies_of_one_rate_need_no_number_of_trials():
+    pair = figures(panel(), run(panel(), {"a": 0.5, "b": 0.5}), ["a", "b"])["policies_paired"]["real"]["pairs"][0]
+    assert pair["trials_needed"] is None
+    assert pair["sequential"]["verdict"] == "no difference found"
 
 
 def test_domains_are_paired_on_the_same_seeds_and_few_real_trials_are_helped_by_many_simulated():

@@ -13,11 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from twinproof.evaluate.statistics import Interval, beta_posterior, clopper_pearson, mean_interval, wilson
+from twinproof.evaluate.statistics import (
+    Interval,
+    beta_posterior,
+    clopper_pearson,
+    mean_interval,
+    trials_needed,
+    wilson,
+)
 from twinproof.evaluate.statistics_agreement import agreement
 from twinproof.evaluate.statistics_many import compact_letters, holm
 from twinproof.evaluate.statistics_paired import mcnemar
-from twinproof.evaluate.statistics_powered import FEWEST, powered
+from twinproof.evaluate.statistics_powered import FEWEST, correlation, powered
+from twinproof.evaluate.statistics_sequential import sequential_comparison
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.panel import Criterion, Domain, Panel
 from twinproof.nouns.randomness import stream
@@ -109,10 +117,26 @@ def _policies(
     different = [pair for pair, p in zip(pairs, adjusted, strict=True) if p < ALPHA]
     best = sorted(policies, key=lambda p: -sum(t.success for t in table[p, domain].values()))
     rows = [
-        {"first": a, "second": b, "difference": _told(each.difference), "p_value": each.p_value, "p_holm": float(p)}
+        {
+            "first": a,
+            "second": b,
+            "difference": _told(each.difference),
+            "p_value": each.p_value,
+            "p_holm": float(p),
+            **_apart(*_both(table[a, domain], table[b, domain]), level),
+        }
         for (a, b), each, p in zip(pairs, found, adjusted, strict=True)
     ]
     return {"pairs": rows, "letters": dict(compact_letters(best, different))}
+
+
+def _apart(first: Sequence[bool], second: Sequence[bool], level: float) -> dict[str, Json]:
+    """When a test that looks after every pair would have stopped, and how many trials rates like these need."""
+    looked = sequential_comparison([float(x) for x in first], [float(x) for x in second], len(first), level)
+    worse, better = sorted((float(np.mean(first)), float(np.mean(second))))
+    rho = correlation(np.asarray(first, float), np.asarray(second, float), level).value
+    needed = trials_needed(worse, better, correlation=min(rho, 0.99)) if worse < better else None
+    return {"sequential": {"verdict": looked.verdict, "pairs": looked.pairs}, "trials_needed": needed}
 
 
 def _domains(
