@@ -92,7 +92,7 @@ def test_a_thing_that_hardly_moves_is_not_refined() -> None:
 
 
 def test_a_slide_is_told_from_its_track() -> None:
-    found = joint_of(FoundMotion("box", "e" * 32, still_track(0.1), {}, {}, thing()))
+    found = joint_of(FoundMotion("box", "e" * 32, still_track(0.1), {}, {}, thing()), 0.1)
     assert found.kind is Kind.SLIDE
     assert np.abs(found.axis) == pytest.approx([1, 0, 0], abs=0.02)
     assert found.as_json()["kind"] == "slide"

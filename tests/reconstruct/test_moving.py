@@ -19,6 +19,7 @@ from twinproof.reconstruct.motion_block import FoundMotion
 from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined
 from twinproof.reconstruct.object_block import FoundObject, Shaping
 from twinproof.sim.grid import Plane
+from twinproof.sim.track_pose import nudged
 
 
 def box(went_m: float) -> FoundObject:
@@ -49,10 +50,10 @@ def test_an_object_that_nobody_handles_stands_free_and_has_no_joint(tmp_path) ->
 
 def test_motion_along_one_line_is_a_hint_and_no_more() -> None:
     slid = FoundMotion("box", "e" * 32, still_track(0.1), {}, {}, thing())
-    assert "--joint-of box" in _hint(slid)[0]
-    assert joint_of(slid).kind is Kind.SLIDE
+    assert "--joint-of box" in _hint(slid, 0.1)[0]
+    assert joint_of(slid, 0.1).kind is Kind.SLIDE
     few = replace(slid, track=replace(slid.track, lost=np.arange(30) > 4))
-    assert _hint(few) == ()
+    assert _hint(few, 0.1) == ()
     assert motion().name == "box"
 
 
@@ -64,3 +65,13 @@ def test_a_joint_that_the_track_does_not_show_is_refused() -> None:
     assert whole.joint is not None
     assert whole.joint.range[1] == pytest.approx(0.12, abs=0.005)
     assert np.allclose(whole.T_world_object, whole.joint.T_parent_body)
+
+
+def test_a_hinge_far_from_the_thing_is_a_slide_whose_turns_were_tracked_badly() -> None:
+    slid = FoundMotion("box", "e" * 32, still_track(0.1), {}, {}, thing())
+    turned = np.array([nudged(T, np.r_[0, 0, 0, 0, 0.1 * k / 29, 0]) for k, T in enumerate(slid.track.T_world_object)])
+    tilted = replace(slid, track=replace(slid.track, T_world_object=turned))
+    assert joint_of(tilted, 5.0).kind is Kind.HINGE
+    found = joint_of(tilted, 0.1)
+    assert found.kind is Kind.SLIDE
+    assert np.abs(found.axis) == pytest.approx([1, 0, 0], abs=0.02)

@@ -106,10 +106,12 @@ def articulation(
     turn_sd_rad: float | Float[np.ndarray, "T"],
     shift_sd_m: float | Float[np.ndarray, "T"],
     T_world_parent: Float[np.ndarray, "*T 4 4"] | None = None,
+    hinges: bool = True,
 ) -> Articulation:
     """The joint between a body and its parent (the world, where none is given).
 
-    The standard deviations are of one component of a frame's rotation and position.
+    The standard deviations are of one component of a frame's rotation and position. Without `hinges` it is a slide or
+    nothing: someone knows that it does not turn.
     """
     poses = checked(T_world_body, "T_world_body")
     if poses.ndim != 3 or len(poses) < FEWEST:
@@ -120,7 +122,8 @@ def articulation(
     if T_world_parent is not None:
         poses = inverse(checked(T_world_parent, "T_world_parent")) @ poses
     motion = Motion(poses, _noise(turn_sd_rad, len(poses), "turn_sd_rad"), _noise(shift_sd_m, len(poses), "shift_sd_m"))
-    fits = {Kind.FIXED: fit_fixed(motion), Kind.SLIDE: fit_slide(motion), Kind.HINGE: fit_hinge(motion)}
+    fits = {Kind.FIXED: fit_fixed(motion), Kind.SLIDE: fit_slide(motion)}
+    fits |= {Kind.HINGE: fit_hinge(motion)} if hinges else {}
     kind, reason = _choose(fits, motion)
     best = min(fits, key=lambda one: fits[one].bic) if kind is Kind.UNKNOWN else kind
     return _described(kind, reason, fits[best], fits, motion)
@@ -149,7 +152,7 @@ def _choose(fits: dict[Kind, Fitted], motion: Motion) -> tuple[Kind, str]:
             "deviations off. The body moves freely, its parent moves too, or the stated noise is too small."
         )
     if best is Kind.FIXED:
-        gain, frames = _gain(fit, (fits[Kind.SLIDE], fits[Kind.HINGE]))
+        gain, frames = _gain(fit, tuple(fits[kind] for kind in fits if kind is not Kind.FIXED))
         chance = float(chdtrc(frames + 1, gain))
         far = _span(motion)
         if chance < RARE:

@@ -34,6 +34,7 @@ FORMAT = "twinproof/reconstruct-motion/1"
 MOVED_M, MOVED_RAD = 0.015, 0.2  # less is no motion that tells anything
 SPACING = 12.0  # splats to follow by, along the longest side
 GROW_PX = 3  # by which robot and object are grown where the plate is made
+ANY_M, UPRIGHT_RAD = 1.0, 0.02  # what is held by a joint: any height, and no tilt unless pictures insist
 LEARN = 8  # pictures of a camera that the object's colours are learnt from
 FIELDS = ("time_s", "T_world_object", "covariance", "seen", "residual", "lost")
 
@@ -108,7 +109,7 @@ def found_motion(
     """Follows the object through clips of still cameras, by its outlines, then by its looks.
 
     Without prompts it is the thing that moved. `table` is what it stands on; None where something else holds it (a
-    drawer's rails): then height and tilt are free, and outlines alone count, as it hides what is behind it.
+    drawer's rails): then its height is free, and outlines alone count, as it hides what is behind it.
     """
     still = {name: clip for name, clip in clips.items() if clip.still}
     if not still:
@@ -121,7 +122,9 @@ def found_motion(
     which = thing.name if thing.name in masks.names else masks.names[0]
     own = {name: np.array(masks.of(which, name)) for name in still}
     ordered = tuple(still.values())
-    how = Following(rest=Rest(thing.T_world_object) if table is not None else None)
+    # drawers and doors stay upright, and outlines of a thin front tell its tilt badly; a lid pulls away from the tie
+    tie = Rest(thing.T_world_object) if table is not None else Rest(thing.T_world_object, ANY_M, UPRIGHT_RAD)
+    how = Following(rest=tie)
     splats = _covered(thing, still)
     found = track(Tracker(splats, how), ordered, {}, None, masks=own, again=False, progress=progress)
     plates = {name: _plate(clip, own[name]) for name, clip in still.items()}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.object_block import FoundObject, Shaping
 
 MOST = 3  # episodes that are looked through for one in which the object moves
+NO_TURN_RAD = 1.0  # an error of turns with which they count for nothing
 LEAST_SD_M, LEAST_SD_RAD = 0.001, 0.01  # of a tracked pose, whatever the tracker states: cameras are off by more
 
 
@@ -65,7 +66,7 @@ class Workbench:
                 asked = shaping.prompts if prompts is not None else None
                 return found_motion(clips, thing, episode.id, table, asked, shaping.segmenter, self.progress)
 
-            key = content_hash([self.key, episode.id, table is None, "motion"])
+            key = content_hash([self.key, episode.id, "upright" if table is None else "stands", "motion"])
             found = self.store.once(key, make, FoundMotion)
             if found.moves:
                 return found, episode
@@ -91,7 +92,7 @@ def refined(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thi
             clips = bench.clips(episode)
             return found_joint(scene, motion, clips, angles, room.found, rig.joint_names, bench.progress)
 
-    return Thing(thing, moved=bench.store.once(key, make, FoundJoint)), (*motion.notes, *_hint(motion))
+    return Thing(thing, moved=bench.store.once(key, make, FoundJoint)), (*motion.notes, *_hint(motion, _size_m(thing)))
 
 
 def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:
@@ -108,25 +109,39 @@ def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thi
 
 def held_by(thing: FoundObject, motion: FoundMotion) -> Thing:
     """The object with the joint that explains its motion; refused where none does."""
-    joint = joint_of(motion)
+    joint = joint_of(motion, _size_m(thing))
     if joint.kind not in (Kind.SLIDE, Kind.HINGE):
         raise TwinError(f"--joint-of {thing.name}: {joint.reason} Leave --joint-of out to have it stand free.")
     return Thing(replace(thing, T_world_object=joint.T_parent_body), joint)
 
 
-def joint_of(motion: FoundMotion) -> Articulation:
-    """The joint that explains a track, with the errors that the tracker states, and no less than cameras leave."""
+def _size_m(thing: FoundObject) -> float:
+    return float(np.ptp(thing.mesh.vertices, axis=0).max())
+
+
+def joint_of(motion: FoundMotion, size_m: float) -> Articulation:
+    """The joint that explains a track, with the errors that the tracker states, and no less than cameras leave.
+
+    A hinge lies on the thing that it holds. One that seems farther away than the thing is long (`size_m`) is a turn of
+    a thing that slides, tracked badly: then turns do not count.
+    """
     good = ~motion.track.lost
+    poses = motion.track.T_world_object[good]
     turn = np.maximum(motion.track.sd_rad[good] / np.sqrt(3), LEAST_SD_RAD)
     shift = np.maximum(motion.track.sd_m[good] / np.sqrt(3), LEAST_SD_M)
-    return articulation(motion.track.T_world_object[good], turn, shift)
+    found = articulation(poses, turn, shift)
+    if found.kind is Kind.HINGE and found.origin is not None and found.axis is not None:
+        arm = found.T_parent_body[:3, 3] - found.origin
+        if np.linalg.norm(arm - (arm @ found.axis) * found.axis) > size_m:
+            return articulation(poses, np.full(len(poses), NO_TURN_RAD), shift, hinges=False)
+    return found
 
 
-def _hint(motion: FoundMotion) -> tuple[str, ...]:
+def _hint(motion: FoundMotion, size_m: float) -> tuple[str, ...]:
     """A thing that moves on one axis may be held by a joint: a person knows, a track does not."""
     if int((~motion.track.lost).sum()) < 8:
         return ()
-    found = joint_of(motion)
+    found = joint_of(motion, size_m)
     if found.kind not in (Kind.SLIDE, Kind.HINGE):
         return ()
     return (
