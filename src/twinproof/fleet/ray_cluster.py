@@ -79,5 +79,5 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise MissingExtra("Ray is not installed. Add it with: pip install 'twinproof[ray]'") from None
+        raise MissingExtra("Ray is not installed. Add it with `pip install 'twinproof[ray]'`.") from None
     return ray

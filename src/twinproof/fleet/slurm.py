@@ -41,7 +41,7 @@ class Slurm:
         try:
             import submitit
         except ImportError:
-            raise MissingExtra("submitit is not installed. Add it with: pip install 'twinproof[ray]'") from None
+            raise MissingExtra("submitit is not installed. Add it with `pip install 'twinproof[ray]'`.") from None
         executor = submitit.AutoExecutor(folder=str(self.folder), cluster=self.cluster)
         more: dict[str, Any] = {"slurm_array_parallelism": self.workers} if self.cluster == "slurm" else {}
         if self.partition:
