@@ -11,21 +11,25 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.nouns.examples import twin
+from tests.nouns.examples import MASS, posterior, twin
 from twinproof.evidence import charts
 from twinproof.evidence.assemble import assemble
 from twinproof.evidence.markdown import markdown
 from twinproof.evidence.model import model_of
-from twinproof.evidence.model_inputs import twin_of
+from twinproof.evidence.model_inputs import posterior_of, twin_of
 from twinproof.evidence.model_summary import curves_of
 from twinproof.evidence.page import page
 from twinproof.evidence.page_parts import percent
 from twinproof.evidence.style import SCRIPT, STYLE
 from twinproof.evidence.svg import between, shown, ticks
+from twinproof.nouns.belief import Prior, normalised
 from twinproof.nouns.errors import EvidenceError
 from twinproof.nouns.evidence import Evidence
+from twinproof.nouns.randomness import stream
+from twinproof.nouns.source import Declared
 
 HOSTILE = "</title></style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&|`*_[a](javascript:x)"
 NAMED = (
@@ -302,8 +306,24 @@ def test_ends_are_told_apart_and_shares_stay_honest():
 
 
 def test_a_parameter_that_never_varies_can_be_drawn():
-    entry = {"id": "a", "unit": "kg"}
-    assert "–" in charts.pairs([entry, entry], [[1.0, 1.0], [1.0, 2.0]])
+    assert "–" in charts.pairs([{"id": "a", "draws": [1.0, 1.0]}, {"id": "b", "draws": [1.0, 2.0]}])
+
+
+def test_pairs_show_the_parameters_that_hang_together_and_draws_as_often_as_they_weigh():
+    rng = stream(0, "pairs")
+    common = rng.normal(size=500)
+    columns = [rng.normal(size=500) for _ in range(8)]
+    columns[2], columns[7] = common + 0.1 * columns[2], common + 0.1 * columns[7]
+    rows = 0.2 + 0.01 * np.stack(columns, axis=1)
+    weights = normalised(np.where(rows[:, 2] > 0.2, 0.0, -50.0))
+    names = tuple(replace(MASS, id=f"body.b{k}.mass") for k in range(8))
+    found = posterior_of(
+        posterior(draws=rows, log_weights=weights, parameters=names, priors=(Prior(Declared("wide")),) * 8)
+    )["paired"]
+    ids = [column["id"] for column in found]
+    assert len(ids) == 6
+    assert {"body.b2.mass", "body.b7.mass"} < set(ids)
+    assert min(found[ids.index("body.b2.mass")]["draws"]) >= np.log(0.2) - 1e-4
 
 
 def test_the_crate_describes_every_file_once_and_points_at_nothing_unknown(saved):

@@ -35,10 +35,10 @@ def _steps(frame: Frame, values: np.ndarray) -> list[tuple[float, float]]:
     return [frame.at(x, float(value)) for k, value in enumerate(values) for x in (k, k + 1)]
 
 
-def pairs(parameters: Sequence[Mapping[str, Any]], columns: Sequence[Sequence[float]]) -> str:
+def pairs(columns: Sequence[Mapping[str, Any]]) -> str:
     """Draws of every two parameters: dots below the diagonal, correlations above it, names on it."""
     cell, count = 104, len(columns)
-    rows = [np.array(column) for column in columns]
+    rows = [np.array(column["draws"]) for column in columns]
     spans = [(float(r.min()), float(r.max())) for r in rows]
     parts = []
     for i in range(count):
@@ -46,7 +46,7 @@ def pairs(parameters: Sequence[Mapping[str, Any]], columns: Sequence[Sequence[fl
             x, y = j * cell, i * cell
             parts.append(tag("rect", x=x + 0.5, y=y + 0.5, width=cell - 6, height=cell - 6, class_="cell"))
             if i == j:
-                parts += _named(x, y, cell, str(parameters[i]["id"]))
+                parts += _named(x, y, cell, str(columns[i]["id"]))
             elif j < i:
                 frame = Frame(x + 7, y + 7, cell - 19, cell - 19, spans[j], spans[i])
                 dots = (frame.at(a, b) for a, b in zip(rows[j].tolist(), rows[i].tolist(), strict=True))
@@ -58,7 +58,7 @@ def pairs(parameters: Sequence[Mapping[str, Any]], columns: Sequence[Sequence[fl
                 strong = "strong" if r is not None and abs(r) > 0.7 else ""
                 middle = (x + cell / 2 - 3, y + cell / 2 + 2)
                 parts.append(text(*middle, words, class_=f"corr {strong}".strip(), text_anchor="middle"))
-    names = ", ".join(str(entry["id"]) for entry in parameters[:count])
+    names = ", ".join(str(entry["id"]) for entry in columns)
     return picture(count * cell, count * cell, f"Draws of pairs of {names}, with their correlations", parts, "pairs")
 
 

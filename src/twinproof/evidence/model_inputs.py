@@ -121,8 +121,6 @@ def _tables(told: Any) -> dict[str, Json]:
 
 def posterior_of(posterior: Posterior) -> dict[str, Json]:
     """Prior against posterior of each parameter, a few draws for pairs, and what the data cannot tell."""
-    order = np.argsort(-posterior.weights, kind="stable")
-    kept = np.sort(order[:DOTS]) if np.ptp(posterior.weights) > 0 else np.arange(0, len(order), -(-len(order) // DOTS))
     pairs = zip(posterior.parameters, posterior.priors, strict=True)
     diagnostics: Any = posterior.diagnostics
     return {
@@ -130,10 +128,7 @@ def posterior_of(posterior: Posterior) -> dict[str, Json]:
         "draws": len(posterior.draws),
         "effective_draws": short(posterior.effective_draws),
         "parameters": [_parameter(posterior, parameter, prior) for parameter, prior in pairs],
-        "paired": [
-            [short(float(x)) for x in posterior.parameters[k].to_scale(posterior.draws[kept, k])]
-            for k in range(min(len(posterior.ids), MOST_PAIRED))
-        ],
+        "paired": _paired(posterior),
         "weak_directions": list(posterior.weak_directions),
         "unidentified": list(posterior.unidentified),
         "discrepancy": [plain(each) for each in posterior.discrepancy],
@@ -141,6 +136,20 @@ def posterior_of(posterior: Posterior) -> dict[str, Json]:
         "at_bounds": [str(each) for each in diagnostics.get("at_bounds", ())],
         "validation": plain(diagnostics.get("validation")),
     }
+
+
+def _paired(posterior: Posterior) -> list[dict[str, Json]]:
+    """A few draws, as often as they weigh, of the parameters that hang together most, on their natural scales."""
+    shares = (np.arange(DOTS) + 0.5) / DOTS
+    kept = np.minimum(np.searchsorted(np.cumsum(posterior.weights), shares), len(posterior.weights) - 1)
+    rows = np.stack([p.to_scale(posterior.draws[kept, k]) for k, p in enumerate(posterior.parameters)])
+    off = rows - rows.mean(axis=1, keepdims=True)
+    size = np.sqrt(np.square(off).sum(axis=1))
+    size[size == 0] = 1.0
+    correlation = np.abs(off @ off.T / np.outer(size, size))
+    np.fill_diagonal(correlation, 0.0)
+    chosen = sorted(np.argsort(-correlation.max(axis=1), kind="stable")[:MOST_PAIRED].tolist())
+    return [{"id": posterior.ids[k], "draws": [short(float(x)) for x in rows[k]]} for k in chosen]
 
 
 def _parameter(posterior: Posterior, parameter: ParameterInfo, prior: Prior) -> dict[str, Json]:

@@ -168,8 +168,8 @@ def posterior(own: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
     if len(told["paired"]) > 1:
         left = len(told["parameters"]) - len(told["paired"])
         words = "Draws of every two parameters, on their natural scales, with correlations."
-        words += f" {left} more parameters are in the table above." if left > 0 else ""
-        pairs = f"<h3>Pairs</h3>{figure(charts.pairs(told['parameters'], told['paired']), words)}"
+        words += f" {left} parameters that hang less together are left out here." if left > 0 else ""
+        pairs = f"<h3>Pairs</h3>{figure(charts.pairs(told['paired']), words)}"
     weak = [*told["weak_directions"], *(f"{id} was not moved by the data" for id in told["unidentified"])]
     weak += told["at_bounds"]
     nothing = "<p>Every parameter was moved by the data, and no direction is weak.</p>"
