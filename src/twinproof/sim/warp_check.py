@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 
 from twinproof.sim.scene import Scene
 
@@ -13,7 +14,8 @@ def warp_says(scene: Scene) -> str:
         return "mujoco_warp was not asked: it is not installed here (extra gpu)"
     import warp
 
-    warp.config.quiet = True  # before mujoco_warp is imported: that starts it
+    # Before mujoco_warp is imported, which starts it: no greeting. Older versions look at the one, newer at the other.
+    warp.config.quiet, warp.config.log_level = True, logging.WARNING
     import mujoco_warp
 
     try:
