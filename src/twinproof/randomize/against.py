@@ -111,25 +111,44 @@ class Against:
         qpos, qvel = self.shooting.starts
         return np.asarray(self.shooting.roll([Variant(row[None], qpos, qvel) for row in rows]).gap)
 
-    def _linear(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gaps (M) at a point, and slopes (M, P) of the simulation on the natural scale."""
-        steps = self._steps()
-        ends = [_moved(at, self.infos, k, sign * step) for k, step in enumerate(steps) for sign in (-1, 1)]
-        gap = self._gaps([at, *ends])
-        scaled = np.array([[i.to_scale(x) for i, x in zip(self.infos, e, strict=True)] for e in ends], dtype=float)
-        apart = np.array([scaled[2 * k + 1, k] - scaled[2 * k, k] for k in range(len(steps))])
-        slope = np.where(apart[:, None] > 0, (gap[1::2] - gap[2::2]) / np.where(apart > 0, apart, 1.0)[:, None], 0.0)
-        return gap[0], np.nan_to_num(slope.T)
+    @cached_property
+    def _some(self) -> Float[np.ndarray, "n P"]:
+        """A few rows for rollouts, some more than there are parameters."""
+        order = stream(self.seed, "against", "draws").permutation(len(self.rows))
+        return self.rows[np.sort(order[: max(DRAWS, 3 * len(self.ids))])]
 
-    def _steps(self) -> np.ndarray:
-        """How far each parameter is moved for a slope: the sd of its draws. Contacts chatter over less."""
-        return np.array([info.to_scale(column).std() for info, column in zip(self.infos, self.rows.T, strict=True)])
+    @cached_property
+    def _drawn(self) -> Float[np.ndarray, "n M"]:
+        """The gaps of these rows."""
+        return self._gaps(list(self._some))
+
+    def _scaled(self, rows: np.ndarray) -> np.ndarray:
+        columns = np.atleast_2d(rows).T
+        return np.stack([i.to_scale(c) for i, c in zip(self.infos, columns, strict=True)], axis=1)
+
+    def _linear(self, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """At the point moved on the natural scale: gaps (M), slopes (M, P) of the simulation, weights of the gaps.
+
+        Slopes are regressed over draws around it. Contacts chatter: what a plane through the draws does not explain is
+        one more error of that gap, so slopes that mean little count little.
+        """
+        point = self._scaled(self.point)[0] + moved
+        low, high = (self._scaled(np.array([getattr(i, end) for i in self.infos]))[0] for end in ("low", "high"))
+        x = np.clip(self._scaled(self._some) + moved, low, high)
+        rows = [np.array([float(i.from_scale(v)) for i, v in zip(self.infos, row, strict=True)]) for row in x]
+        gap = self._gaps(rows) if moved.any() else self._drawn
+        known, gap = np.isfinite(gap).all(axis=0), np.nan_to_num(gap)
+        mean, middle = gap.mean(axis=0), x.mean(axis=0)
+        slope = -np.linalg.pinv(x - middle, rcond=1e-8) @ (gap - mean)
+        rest = gap - mean + (x - middle) @ slope
+        chatter = np.square(rest).sum(axis=0) / max(len(x) - len(self.ids) - 1, 1)
+        here = mean + (middle - point) @ slope
+        return here, slope.T, np.where(known, self._weights(here, chatter), 0.0)
 
     @cached_property
     def prediction(self) -> Prediction:
         """The draws' mean gaps and their spread: a widened range is not even about its point."""
-        order = stream(self.seed, "against", "draws").permutation(len(self.rows))[:DRAWS]
-        gap = self._gaps(list(self.rows[np.sort(order)]))
+        gap = self._drawn
         some = np.isfinite(gap)
         count = some.sum(axis=0)
         mean = np.where(count > 0, np.where(some, gap, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
@@ -145,10 +164,8 @@ class Against:
     @cached_property
     def told(self) -> tuple[Told, ...]:
         """What the episodes say of each parameter."""
-        gap, slope = self._linear(self.point)
-        scaled = np.stack([i.to_scale(c) for i, c in zip(self.infos, self.rows.T, strict=True)], axis=1)
-        C = np.atleast_2d(np.cov(scaled, rowvar=False))
-        weight, gap = self._weights(gap), np.nan_to_num(gap)
+        gap, slope, weight = self._linear(np.zeros(len(self.ids)))
+        C = np.atleast_2d(np.cov(self._scaled(self.rows), rowvar=False))
         A, b = slope.T @ (weight[:, None] * slope), slope.T @ (weight * gap)
         left, loose = _left(C, A), _left(LOOSE * C, A)
         expected = np.maximum(np.diag(left @ A @ left), 1e-300)
@@ -165,13 +182,9 @@ class Against:
         """Where the episodes point to, by a few more steps: predictions bend between there and the point."""
         loose = np.zeros_like(C)
         for _ in range(STEPS):
-            at = self.point
-            for k, by in enumerate(moved):
-                at = _moved(at, self.infos, k, float(by))
-            gap, slope = self._linear(at)
-            weight = self._weights(gap)
+            gap, slope, weight = self._linear(moved)
             loose = _left(LOOSE * C, slope.T @ (weight[:, None] * slope))
-            moved = loose @ (slope.T @ (weight * (np.nan_to_num(gap) + slope @ moved)))
+            moved = loose @ (slope.T @ (weight * (gap + slope @ moved)))
         return moved, np.sqrt(wider * np.diag(loose))
 
     def _scatter(self, slope: np.ndarray, weight: np.ndarray, gap: np.ndarray, loose: np.ndarray) -> np.ndarray:
@@ -183,15 +196,15 @@ class Against:
         used = float(np.trace(loose @ (slope.T @ (weight[:, None] * slope))))  # numbers that the parameters took
         return np.asarray(by_window.T @ by_window * count / max(count - used, 1.0))
 
-    def _weights(self, gap: np.ndarray) -> np.ndarray:
+    def _weights(self, gap: np.ndarray, chatter: np.ndarray) -> np.ndarray:
         """The inverse variance of each gap. All gaps of a signal in a window count as one: their errors go together."""
         shooting = self.shooting
         error, sensor = errors(shooting, self.randomization.discrepancy, self.noise)
-        variance = np.maximum(error**2 + sensor**2, 1e-18)
+        variance = np.maximum(error**2 + sensor**2 + chatter, 1e-18)
         pair = shooting.window * len(shooting.entries) + shooting.entry
         together = np.bincount(pair)[pair]
-        heavy = np.maximum(np.abs(np.nan_to_num(gap)) / np.sqrt(variance + self.prediction.spread**2) / HEAVY, 1.0)
-        return np.asarray(np.where(np.isfinite(gap), 1 / (variance * together * heavy), 0.0))
+        heavy = np.maximum(np.abs(gap) / np.sqrt(variance + self.prediction.spread**2) / HEAVY, 1.0)
+        return np.asarray(1 / (variance * together * heavy))
 
     def _one(self, k: int, pull: float, share: float, moved: float, sd: float) -> Told:
         info, point = self.infos[k], float(self.point[k])
@@ -213,13 +226,6 @@ class Against:
             if abs(each.pull) > limit and (each.low > entry.high or each.high < entry.low):
                 found.append(each)
         return tuple(found)
-
-
-def _moved(point: np.ndarray, infos: Sequence[ParameterInfo], k: int, by: float) -> np.ndarray:
-    """The point with one parameter moved on its natural scale, inside its limits."""
-    row = np.array(point)
-    row[k] = np.clip(infos[k].from_scale(float(infos[k].to_scale(point[k])) + by), infos[k].low, infos[k].high)
-    return row
 
 
 def _left(C: np.ndarray, A: np.ndarray) -> np.ndarray:

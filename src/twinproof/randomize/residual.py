@@ -165,9 +165,14 @@ def _tested(
     notes = (*notes, *problems)
     progress(0, "predicting validation", None)
 
+    kept: dict[tuple[str, ...], Against] = {}  # rollouts are what costs: each is made once
+
     def against(some: tuple[Experiment, ...], ranges: Randomization) -> Against:
-        held = Against(some, ranges, posterior.ids, fixed_values(posterior, twin), {}, made.seed)
-        return replace(held, noise=noise_of(posterior, held.shooting))
+        key = (ranges.hash, *(each.id for each in some))
+        if key not in kept:
+            held = Against(some, ranges, posterior.ids, fixed_values(posterior, twin), {}, made.seed)
+            kept[key] = replace(held, noise=noise_of(posterior, held.shooting))
+        return kept[key]
 
     def judged(some: tuple[Experiment, ...], ranges: Randomization) -> Judgement:
         held = against(some, ranges)
