@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -148,3 +149,10 @@ def test_splats_move_with_their_links_in_a_usdz(subject, from_usdz):
     T = subject.anatomy.named["probe"].T_world_link
     mine = subject.worn()["probe"].means @ T[:3, :3].T + T[:3, 3]
     assert np.abs(from_usdz.splats.of("probe").means - mine).max() < 1e-6
+
+
+def test_the_code_in_the_docs_runs(out, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(out.parent)
+    exec(compile(code, "docs/export.md", "exec"), {})
