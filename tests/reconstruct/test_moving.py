@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.reconstruct.test_build import angles, small
 from tests.reconstruct.test_motion_block import motion, still_track
+from tests.reconstruct.test_robot_calibrate import JOINTS
 from tests.sim.tracking import box_mesh, standing, thing
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.progress import quiet
+from twinproof.nouns.rig import Joint, Rig
 from twinproof.nouns.store import Store
 from twinproof.reconstruct.articulation import Kind
+from twinproof.reconstruct.calibration_block import FoundRobot
 from twinproof.reconstruct.motion_block import FoundMotion
 from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined
 from twinproof.reconstruct.object_block import FoundObject, Shaping
@@ -46,6 +50,15 @@ def test_an_object_that_nobody_handles_stands_free_and_has_no_joint(tmp_path) ->
     assert "handled in no calibration episode" in said[0]
     with pytest.raises(TwinError, match="--joint-of box: it moves in none of the calibration episodes"):
         jointed(alone, box(0.0), Shaping())
+
+
+def test_an_object_that_cannot_be_followed_is_in_the_twin_all_the_same(tmp_path) -> None:
+    part = small(Rig("arm", tuple(Joint(name) for name in JOINTS)), state=angles(*JOINTS))
+    room: Any = SimpleNamespace(table=Plane(), physical=None, robot=None, found=FoundRobot({}, {}, {}, {}, (), {}))
+    here = Workbench(part, room, part.recording.episodes[0], Store(tmp_path), "a" * 64, quiet)
+    whole, said = refined(here, box(0.1), Shaping())
+    assert whole.moved is None
+    assert "no joint refinement with physics: box cannot be followed: no camera of episode" in said[0]
 
 
 def test_motion_along_one_line_is_a_hint_and_no_more() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinproof.nouns.errors import TwinError
+from twinproof.nouns.errors import ConfigError, RecordingError, SimError, TwinError
 from twinproof.nouns.hashing import content_hash
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from twinproof.nouns.episode import Episode
     from twinproof.reconstruct.object_block import FoundObject, Shaping
 
+NOT_REFINED = "no joint refinement with physics"
 MOST = 3  # episodes that are looked through for one in which the object moves
 NO_TURN_RAD = 1.0  # an error of turns with which they count for nothing
 LEAST_SD_M, LEAST_SD_RAD = 0.001, 0.01  # of a tracked pose, whatever the tracker states: cameras are off by more
@@ -74,25 +75,30 @@ class Workbench:
 
 
 def refined(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:
-    """The object with what joint refinement told, where a calibration episode shows it handled; and what to say."""
-    found = bench.motion(thing, shaping, bench.room.table)
-    if found is None:
-        said = f"no joint refinement with physics: {thing.name} is handled in no calibration episode"
-        return Thing(thing), (said,)
-    motion, episode = found
-    key = content_hash([bench.key, episode.id, repr(bench.room.physical), "joint"])
+    """The object with what joint refinement told, where a calibration episode shows it handled; and what to say.
 
-    def make() -> FoundJoint:
-        rig, room = bench.calibration.recording.rig, bench.room
-        raw = joint_angles(episode.fresh(), rig)
-        angles = Angles(raw.time_s, raw.value - offsets_of(rig, room.found))
-        with tempfile.TemporaryDirectory() as scratch:
-            write_scene(room, [Thing(thing)], Path(scratch))
-            scene = Scene.read(Path(scratch) / "scene.xml")
-            clips = bench.clips(episode)
-            return found_joint(scene, motion, clips, angles, room.found, rig.joint_names, bench.progress)
+    An object that cannot be followed or refined is still an object: the twin says why it was not.
+    """
+    try:
+        found = bench.motion(thing, shaping, bench.room.table)
+        if found is None:
+            return Thing(thing), (f"{NOT_REFINED}: {thing.name} is handled in no calibration episode",)
+        motion, episode = found
+        key = content_hash([bench.key, episode.id, repr(bench.room.physical), "joint"])
+        moved = bench.store.once(key, lambda: _refined(bench, thing, motion, episode), FoundJoint)
+    except (ConfigError, RecordingError, SimError, TwinError) as problem:
+        return Thing(thing), (f"{NOT_REFINED}: {problem}",)
+    return Thing(thing, moved=moved), (*motion.notes, *_hint(motion, _size_m(thing)))
 
-    return Thing(thing, moved=bench.store.once(key, make, FoundJoint)), (*motion.notes, *_hint(motion, _size_m(thing)))
+
+def _refined(bench: Workbench, thing: FoundObject, motion: FoundMotion, episode: Episode) -> FoundJoint:
+    rig, room = bench.calibration.recording.rig, bench.room
+    raw = joint_angles(episode.fresh(), rig)
+    angles = Angles(raw.time_s, raw.value - offsets_of(rig, room.found))
+    with tempfile.TemporaryDirectory() as scratch:
+        write_scene(room, [Thing(thing)], Path(scratch))
+        scene = Scene.read(Path(scratch) / "scene.xml")
+        return found_joint(scene, motion, bench.clips(episode), angles, room.found, rig.joint_names, bench.progress)
 
 
 def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:
