@@ -8,7 +8,9 @@ from tests.nouns import examples
 from twinproof.evaluate.beliefs import Beliefs, blind_order, place_of, spread
 from twinproof.nouns.errors import PanelError
 from twinproof.nouns.panel import Cell, Condition, Domain, trial_seed
-from twinproof.nouns.theta import Theta
+from twinproof.nouns.randomization import Randomization, Range
+from twinproof.nouns.source import Declared
+from twinproof.nouns.theta import ParameterInfo, Theta
 
 DOMAINS = {kind: Domain(kind, kind, 3) for kind in ("real", "twin", "draws", "nominal", "rebuilt")}
 
@@ -71,3 +73,16 @@ def test_the_order_is_shuffled_by_its_seed_and_codes_say_nothing_of_the_policy()
     assert order != cells
     assert sorted(place_of(order).keys()) == sorted(place_of(cells).keys())
     assert len(set(codes)) == len(cells)
+
+
+def test_how_a_trial_begins_is_the_panels_to_say(twin):
+    start = ParameterInfo("joint.elbow.start", "rad", -1.0, 1.0)
+    why = ("where the elbow is", "none", "a test")
+    ranges = Randomization((Range(start, -0.1, 0.1, 0.0, Declared("a test"), "initial", *why),), {})
+    assert Beliefs(twin, None, ranges).theta(cell("draws")) == twin.start
+
+
+def test_a_posterior_of_another_twin_is_refused(twin):
+    with pytest.raises(PanelError, match="the posterior belongs to the twin 7777"):
+        Beliefs(twin, examples.posterior()).check_parents()
+    Beliefs(twin).check_parents()

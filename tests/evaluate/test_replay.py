@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.evaluate.practice import rig
-from twinproof.evaluate.replay import by_world, replay, replay_report, replayed, twin_tips, with_ranges
+from twinproof.evaluate.replay import by_world, moving, replay, replay_report, replayed, twin_tips, with_ranges
 from twinproof.evaluate.tips import Tips
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TraceError
@@ -109,3 +109,10 @@ def test_a_twin_that_diverges_at_once_or_early_is_no_replay():
     calm = {**episode.signals, "command": Signal("command", command.kind, command.columns, command.time_s, late)}
     with pytest.raises(TraceError, match="before half of the logged actions"):
         replay(scene, Episode.of(calm, {}), Theta({"actuator.b.gain": 1e5, "joint.b.damping": 0.0}), arm)
+
+
+def test_looks_noise_and_starts_of_a_draw_move_nothing():
+    drawn = Theta({"body.lower.mass": 0.5, "joint.a.position_noise": 0.1, "joint.a.start": 1.0, "image.noise": 0.1})
+    assert moving(drawn) == Theta({"body.lower.mass": 0.5})
+    episode = recorded(Theta({"body.lower.mass": 0.5}))
+    assert replay(Scene(ARM), episode, drawn, with_ranges(RIG, Scene(ARM))).total_rmse < 2e-3

@@ -32,7 +32,14 @@ class Beliefs:
     rebuilt: Twin | None = None
 
     def theta(self, cell: Cell) -> Theta:
-        """The parameters of a trial's world: one for a condition and repeat, whatever the policy."""
+        """The parameters of a trial's world: one for a condition and repeat, whatever the policy.
+
+        Where ranges also draw how an episode begins, that is left out: the panel says how a trial begins.
+        """
+        found = self._theta(cell)
+        return Theta({id: value for id, value in found.items() if not id.rpartition(".")[2].startswith("start")})
+
+    def _theta(self, cell: Cell) -> Theta:
         match cell.domain.kind:
             case "nominal":
                 return Theta()
@@ -82,6 +89,16 @@ class Beliefs:
         drawn = dict(zip(self.posterior.ids, self.posterior.draws[row].tolist(), strict=True))
         own = family.values[row, family.instances.index(condition.labels[OBJECT])]
         return self.twin.start | drawn | dict(zip(family.parameters, own.tolist(), strict=True))
+
+    def check_parents(self) -> None:
+        """Posterior and ranges are of this twin, or an error says whose they are."""
+        for name, thing in (("posterior", self.posterior), ("randomization", self.randomization)):
+            stated = None if thing is None else thing.parents.get("twin")
+            if stated is not None and stated != self.twin.hash:
+                raise PanelError(
+                    f"the {name} belongs to the twin {stated[:16]}, and this is {self.twin.hash[:16]}. Give what "
+                    "was found for it."
+                )
 
     @property
     def parents(self) -> dict[str, str]:

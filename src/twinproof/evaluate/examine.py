@@ -82,6 +82,7 @@ class Examination:
                 f"the panel has the domain {real[0]!r}, and there is no robot and no logged trial. Give --robot or "
                 "--logged, or freeze a panel without it: then the transfer claim says 'not tested'."
             )
+        self.beliefs.check_parents()
         told = difference(_shown(self.panel.task.contract), _shown(self.task.deployable))
         if self.task.name != self.panel.task.name or told:
             raise PanelError(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinproof.evaluate.monitor import Reading, State, Thresholds, Watch, calibrate
+from twinproof.evaluate.replay import moving
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import RecordingError
 from twinproof.nouns.robot import Observation
@@ -34,7 +35,8 @@ class Foresight:
 
     def __init__(self, machine: Machine, theta: Theta, scene: Scene | None = None) -> None:
         scene = (scene or machine.scene).reserving(PAST_S).leaner()
-        self.machine, self.theta = machine, Theta({id: v for id, v in theta.items() if not id.endswith("_jitter")})
+        self.machine = machine
+        self.theta = Theta({id: value for id, value in moving(theta).items() if not id.endswith("_jitter")})
         self._rollouts = Rollouts(scene, ("qpos", "qvel"), machine.substeps, nthread=1)
         model: Any = scene.nominal()
         self._qpos, self._qvel = np.array(model.qpos0), np.zeros(model.nv)

@@ -22,8 +22,10 @@ from twinproof.nouns.hashing import Json
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Rig
 from twinproof.nouns.signal import Column, Signal
+from twinproof.nouns.theta import Theta
 from twinproof.sim.experiment import experiment
 from twinproof.sim.kinematics import chain_of
+from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.readings import POSE, Reading
 from twinproof.sim.scene import Scene, engine
 from twinproof.sim.shooting import Shooting, Variant
@@ -32,10 +34,9 @@ from twinproof.sim.world import World
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from twinproof.nouns.theta import Theta
-
 Key = tuple[str, str, int]  # condition, domain, repeat
 OF = "replay_of"  # the label of a replay: the id of the episode whose actions were sent
+SEEN_ONLY = ("camera", "light", "material")  # nothing moves by these
 FREELY = (-np.pi, np.pi)  # the range of a joint without limits
 RESTART_S = 0.5  # how often a replay starts anew at the readings, where nothing else is stated
 FEWEST = 4  # samples that are worth comparing
@@ -63,7 +64,7 @@ def replayed(scene: Scene, episode: Episode, theta: Theta, restart_s: float = np
     around them; where commands jump at every tick and speeds are read well, `smooth=False` takes them as read. Where
     the twin diverges the signals end, and a note says so.
     """
-    matched = experiment(episode, scene)
+    matched, theta = experiment(episode, scene), moving(theta)
     shooting = Shooting([matched], tuple(theta), restart_s)
     qpos, qvel = shooting.starts if smooth else as_read(shooting, matched.readings)
     variant = Variant(np.array([[theta[id] for id in theta]]), qpos, qvel)
@@ -91,6 +92,16 @@ def replayed(scene: Scene, episode: Episode, theta: Theta, restart_s: float = np
         source=f"replay of {episode.source or episode.id} ({engine()})",
         notes=notes,
     )
+
+
+def moving(theta: Theta) -> Theta:
+    """What of a Theta can change a motion without noise: neither looks, nor noise, nor how an episode begins."""
+    kept = {
+        id: value
+        for id, value in theta.items()
+        if parameter(id).channel != "episode" and id.partition(".")[0] not in SEEN_ONLY
+    }
+    return Theta(kept)
 
 
 def as_read(shooting: Shooting, readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:
@@ -192,6 +203,7 @@ def by_world(
     Worlds that are the same are rolled once.
     """
     known: dict[tuple[str, Theta], Replay | str] = {}
+    worlds = {key: moving(theta) for key, theta in worlds.items()}
     for (condition, _, _), theta in worlds.items():
         if (condition, theta) not in known:
             try:
