@@ -13,6 +13,7 @@ from twinproof.lab.benches import bench
 from twinproof.lab.robot import LabRobot
 from twinproof.nouns.errors import PolicyError, TaskError
 from twinproof.nouns.robot import Start
+from twinproof.nouns.theta import Theta
 from twinproof.tasks import drawer, handover, lift, push, reach
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.experts import expert_of
@@ -159,3 +160,37 @@ def test_an_expert_waits_for_a_robot_that_was_pushed():
     off = dict(seen, joint_position=seen["joint_position"] + 0.5)
     told = [expert.act(off) for _ in range(20)]
     assert abs(told[-1] - told[1]).max() < 0.05
+
+
+def test_an_expert_that_knows_the_encoders_offsets_and_the_gains_makes_up_for_them():
+    task = made("lift")
+    joints = task.machine.arm().joints
+    off = Theta(
+        {f"joint.{name}.offset": 0.1 for name in joints}
+        | {"actuator.shoulder.gain": 240.0, "actuator.elbow.gain": 160.0, "actuator.wrist.delay": 0.02}
+    )
+    outcome = {}
+    for known in (Theta(), off):
+        arena = Arena(task.machine.scene, task, 2, draws=[off], play=Play(bank=2, auto_reset=False, nthread=1))
+        expert = expert_of(task, known)
+        expert.reset(2, 0)
+        seen = arena.reset()
+        for _ in range(task.ticks):
+            step = arena.step(expert.act(seen)[:, 0])
+            seen = step.observations
+        outcome[known] = step.succeeded.tolist()
+    assert outcome == {Theta(): [False, False], off: [True, True]}
+
+
+def test_torques_make_up_for_offsets_too():
+    task = made("pendulum")
+    off = Theta({"joint.shoulder.offset": 0.2, "joint.elbow.offset": -0.2, "body.lower_link.mass": 0.6})
+    outcome = []
+    for known in (Theta(), off):
+        arena = Arena(task.machine.scene, task, 2, draws=[off], play=Play(bank=2, auto_reset=False, nthread=1))
+        expert, seen = expert_of(task, known), arena.reset()
+        for _ in range(task.ticks):
+            step = arena.step(expert.act(seen)[:, 0])
+            seen = step.observations
+        outcome.append(step.succeeded.tolist())
+    assert outcome == [[False, False], [True, True]]

@@ -6,11 +6,12 @@ import numpy as np
 
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import TaskError
+from twinproof.nouns.theta import Theta
 from twinproof.tasks.experts_handover import handover_script
 from twinproof.tasks.grasp import DOWN, PRESS_M, UP, boundary, hold_of, nearer, taken, widest_m
-from twinproof.tasks.inverse import Weight, tools
+from twinproof.tasks.inverse import NOMINAL, Weight, tools
 from twinproof.tasks.machine import joint_places
-from twinproof.tasks.script import Move, Script, Scripted, Seen, Tool
+from twinproof.tasks.script import Move, Script, Scripted, Seen, Tool, at_rest, offsets_of
 from twinproof.tasks.task import TaskSpec
 from twinproof.tasks.things import slider_of, thing_of
 
@@ -19,21 +20,22 @@ CLEAR_M = 0.09
 FREE_TURN_M = 0.002  # a hand that only has to be somewhere turns as it likes
 
 
-def expert_of(task: TaskSpec) -> Actor:
-    """The expert of one of our tasks."""
+def expert_of(task: TaskSpec, theta: Theta = NOMINAL) -> Actor:
+    """The expert of one of our tasks, for the nominal robot or for one as a Theta describes it, such as a posterior's
+    point: an arm whose encoders are off by degrees is then led to where they should be."""
     match task.name:
         case "reach" if task.machine.torque_driven:
-            return Braced(task)
+            return Braced(task, theta=theta)
         case "reach":
-            return Scripted(task, _reach(task), per_rad_m=FREE_TURN_M)
+            return Scripted(task, _reach(task), FREE_TURN_M, theta)
         case "push":
-            return Scripted(task, _push(task))
+            return Scripted(task, _push(task), theta=theta)
         case "lift":
-            return Scripted(task, _lift(task))
+            return Scripted(task, _lift(task), theta=theta)
         case "drawer":
-            return Scripted(task, _drawer(task))
+            return Scripted(task, _drawer(task), theta=theta)
         case "handover":
-            return Scripted(task, handover_script(task))
+            return Scripted(task, handover_script(task), theta=theta)
         case _:
             raise TaskError(f"there is no scripted expert for the task {task.name!r}. Write one: see nouns/actor.py.")
 
@@ -41,11 +43,12 @@ def expert_of(task: TaskSpec) -> Actor:
 class Braced:
     """Torques that hold joints against gravity and draw them to their goal like springs with dampers."""
 
-    def __init__(self, task: TaskSpec, hertz: float = 2.5) -> None:
+    def __init__(self, task: TaskSpec, hertz: float = 2.5, theta: Theta = NOMINAL) -> None:
         machine = task.machine
         self.contract, self._task = task.deployable, task
         at, dof = joint_places(machine.scene.nominal(), machine.joints)
-        self._weight = Weight(machine.scene, at, dof)
+        self._weight = Weight(machine.scene, at, dof, at_rest(machine.scene, machine.joints, theta))
+        self._offset = offsets_of(machine, theta)
         # What a joint feels while the others are free to yield: with its inertia against locked ones a late command
         # of 25 ms makes the outer joints swing for ever.
         self._inertia = 1.0 / np.array(machine.scene.nominal().dof_invweight0[dof])
@@ -57,8 +60,8 @@ class Braced:
     def act(self, observations: Seen) -> np.ndarray:
         """(N, 1, A)."""
         seen = {name: np.asarray(rows, dtype=np.float64) for name, rows in observations.items()}
-        pull = self._stiff * seen["to_goal"] - self._damp * seen["joint_velocity"]
-        torque: np.ndarray = self._weight(seen["joint_position"]) + self._inertia * pull
+        pull = self._stiff * (seen["to_goal"] + self._offset) - self._damp * seen["joint_velocity"]
+        torque: np.ndarray = self._weight(seen["joint_position"] - self._offset) + self._inertia * pull
         return torque[:, None]
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinproof.nouns.theta import Theta
 from twinproof.sim.kinematics import Chain
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
 
+NOMINAL = Theta()
 PER_RAD_M = 0.2  # a radian of a tool's turn weighs like so many metres
 DAMPING = 1e-4
 MARGIN_RAD = 0.02  # from the ends of the joints' ranges
@@ -58,16 +60,16 @@ class ArmKinematics:
 
 
 class Weight:
-    """Forces of gravity on the joints of N robots, from the nominal model."""
+    """Forces of gravity on the joints of N robots, from the nominal model or one with a Theta's values."""
 
-    def __init__(self, scene: Scene, at: np.ndarray, dof: np.ndarray) -> None:
-        self._scene, self._at, self._dof = scene.leaner(), at, dof
+    def __init__(self, scene: Scene, at: np.ndarray, dof: np.ndarray, theta: Theta = NOMINAL) -> None:
+        self._scene, self._at, self._dof, self._theta = scene.leaner(), at, dof, theta
         self._worlds: Worlds | None = None
 
     def __call__(self, joints: np.ndarray) -> np.ndarray:
         """(N, J) for joint positions (N, J), at rest."""
         if self._worlds is None or self._worlds.count != len(joints):
-            self._worlds = Worlds(self._scene, len(joints))
+            self._worlds = Worlds(self._scene, [self._theta] * len(joints))
         self._worlds.qpos[:, self._at] = joints
         self._worlds.refresh()
         return np.array(self._worlds.view("qfrc_bias")[:, self._dof])

@@ -6,15 +6,19 @@ every tick: the pose on the way ─> joints ─> plus what gravity takes ─> ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from twinproof.nouns.errors import PolicyError
+from twinproof.nouns.theta import Theta
+from twinproof.sim.channels import joint_offsets
+from twinproof.sim.instantiate import poke_model
 from twinproof.sim.scene import Scene
-from twinproof.tasks.inverse import PER_RAD_M, ArmKinematics, Weight, rotation_vectors, turned_by
+from twinproof.tasks.conditions import physics
+from twinproof.tasks.inverse import NOMINAL, PER_RAD_M, ArmKinematics, Weight, rotation_vectors, turned_by
 from twinproof.tasks.machine import SLIDE, Machine, joint_places
 from twinproof.tasks.sensed import Sensed
 from twinproof.tasks.task import TaskSpec
@@ -55,9 +59,10 @@ class _Way:
 
 class Scripted:
     """An actor that plans `script(observations) -> moves` at the first tick of an episode. It sees what the deployable
-    contract lets it see, and knows the nominal model."""
+    contract lets it see, and knows the nominal model, or what a Theta says of it: encoder offsets, gains, masses.
+    """
 
-    def __init__(self, task: TaskSpec, script: Script, per_rad_m: float = PER_RAD_M) -> None:
+    def __init__(self, task: TaskSpec, script: Script, per_rad_m: float = PER_RAD_M, theta: Theta = NOMINAL) -> None:
         machine = task.machine
         self.contract, self._task, self._script, self._per_rad_m = task.deployable, task, script, per_rad_m
         self._arms = {arm.tip: [machine.joints.index(name) for name in arm.joints] for arm in machine.arms}
@@ -69,7 +74,7 @@ class Scripted:
             )
             for arm in machine.arms
         }
-        self._lead = Lead(machine)
+        self._lead, self._offset = Lead(machine, theta), offsets_of(machine, theta)
         self._moving = sorted({column for columns in self._arms.values() for column in columns})
         self._count = 0
         self._joints = np.zeros((0, len(machine.joints)))
@@ -90,6 +95,7 @@ class Scripted:
                 f"{len(seen['joint_position'])} worlds are to be acted in, and the expert was reset for {self._count}. "
                 "Reset it with that count."
             )
+        seen["joint_position"] = seen["joint_position"] - self._offset
         if self._new.any():
             self._plan({name: rows[self._new] for name, rows in seen.items()})
         share, leg = self._progress()
@@ -103,7 +109,7 @@ class Scripted:
         self._tick += far < WAIT_RAD  # a robot that was pushed, or that another one drives, is waited for
         self._joints = wanted
         limits = self._task.machine.limits
-        told = np.clip(wanted + self._lead(wanted), limits.low, limits.high)
+        told = np.clip(wanted + self._lead(wanted) + self._offset, limits.low, limits.high)
         action: np.ndarray = self._task.action(_as_sensed(seen), told)
         return action[:, None]
 
@@ -155,17 +161,31 @@ class Scripted:
 class Lead:
     """How far servos must be told to lead so that gravity brings them where they should be; nothing for fingers."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, theta: Theta = NOMINAL) -> None:
         scene: Scene = machine.scene
-        model = scene.nominal()
-        self._weight = Weight(scene, *joint_places(model, machine.joints))
+        model, inside = scene.nominal(), at_rest(scene, machine.joints, theta)
+        self._weight = Weight(scene, *joint_places(model, machine.joints), inside)
         slides = np.array([int(model.joint(name).type[0]) == SLIDE for name in machine.joints])
-        gain = np.array(model.actuator_gainprm[:, 0] * model.actuator_gear[:, 0])
+        fitted = poke_model(model, inside)
+        gain = np.array(fitted.actuator_gainprm[:, 0] * fitted.actuator_gear[:, 0])
         self._share = np.where(slides, 0.0, 1.0 / gain)
 
     def __call__(self, joints: np.ndarray) -> np.ndarray:
         """(N, J) rad."""
         return self._weight(joints) * self._share
+
+
+def at_rest(scene: Scene, joints: Sequence[str], theta: Theta) -> Theta:
+    """What of a Theta a robot feels that does not move: no channels, and no delays."""
+    inside = physics(scene.nominal(), joints, [theta], lean=True)[0]
+    return Theta({id: value for id, value in inside.items() if not id.endswith(".delay")})
+
+
+def offsets_of(machine: Machine, theta: Theta) -> np.ndarray:
+    """What the encoders show beyond the truth (J,), as a Theta has it."""
+    model = machine.scene.nominal()
+    found: np.ndarray = joint_offsets(model, theta)[[model.joint(name).id for name in machine.joints]]
+    return found
 
 
 def _between(way: _Way, leg: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
