@@ -7,32 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.tasks.scenes import home, lab_scene
+from tests.tasks.scenes import MAKE, made
 from twinproof.lab.bench import Snap
 from twinproof.lab.benches import bench
 from twinproof.lab.robot import LabRobot
 from twinproof.nouns.errors import PolicyError, TaskError
 from twinproof.nouns.robot import Start
-from twinproof.nouns.theta import Theta
-from twinproof.tasks import drawer, handover, lift, push, reach
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.experts import expert_of
 from twinproof.tasks.sensed import Sensed
 
-MAKE = {
-    "pendulum": ("pendulum", reach.of),
-    "reach": ("push", reach.of),
-    "push": ("push", push.of),
-    "lift": ("push", lift.of),
-    "drawer": ("drawer", drawer.of),
-    "handover": ("handover", handover.of),
-}
 REFEREE = {"push": "push", "lift": "lift", "drawer": "pull", "handover": "handover"}
-
-
-def made(name, **more):
-    where, of = MAKE[name]
-    return of(lab_scene(where), home=home(where), **more)
 
 
 def played(task, count, seed=0):
@@ -131,24 +116,6 @@ def test_an_expert_refuses_what_it_was_not_made_for():
         expert_of(replace(task, name="juggle"))
 
 
-@pytest.mark.parametrize("name", MAKE)
-def test_a_task_is_the_same_in_tensors(name):
-    task = made(name)
-    runs = []
-    for kind in ("numpy", "torch"):
-        arena = Arena(task.machine.scene, task, 2, play=Play(bank=2, auto_reset=False, nthread=1), arrays=kind)
-        expert = expert_of(task)
-        expert.reset(2, 0)
-        seen = arena.reset()
-        for _ in range(4):
-            action = expert.act({key: np.asarray(rows) for key, rows in seen.items()})[:, 0]
-            step = arena.step(arena.backing.array(action))
-            seen = step.observations
-        runs.append({**step.observations, **step.rewards, "error": task.error(step.situation)})
-    for key, rows in runs[0].items():
-        np.testing.assert_allclose(np.asarray(runs[1][key]), rows, rtol=1e-5, atol=1e-6, err_msg=key)
-
-
 def test_an_expert_waits_for_a_robot_that_was_pushed():
     task = made("reach")
     arena = Arena(task.machine.scene, task, 1, play=Play(bank=1, auto_reset=False, nthread=1))
@@ -160,37 +127,3 @@ def test_an_expert_waits_for_a_robot_that_was_pushed():
     off = dict(seen, joint_position=seen["joint_position"] + 0.5)
     told = [expert.act(off) for _ in range(20)]
     assert abs(told[-1] - told[1]).max() < 0.05
-
-
-def test_an_expert_that_knows_the_encoders_offsets_and_the_gains_makes_up_for_them():
-    task = made("lift")
-    joints = task.machine.arm().joints
-    off = Theta(
-        {f"joint.{name}.offset": 0.1 for name in joints}
-        | {"actuator.shoulder.gain": 240.0, "actuator.elbow.gain": 160.0, "actuator.wrist.delay": 0.02}
-    )
-    outcome = {}
-    for known in (Theta(), off):
-        arena = Arena(task.machine.scene, task, 2, draws=[off], play=Play(bank=2, auto_reset=False, nthread=1))
-        expert = expert_of(task, known)
-        expert.reset(2, 0)
-        seen = arena.reset()
-        for _ in range(task.ticks):
-            step = arena.step(expert.act(seen)[:, 0])
-            seen = step.observations
-        outcome[known] = step.succeeded.tolist()
-    assert outcome == {Theta(): [False, False], off: [True, True]}
-
-
-def test_torques_make_up_for_offsets_too():
-    task = made("pendulum")
-    off = Theta({"joint.shoulder.offset": 0.2, "joint.elbow.offset": -0.2, "body.lower_link.mass": 0.6})
-    outcome = []
-    for known in (Theta(), off):
-        arena = Arena(task.machine.scene, task, 2, draws=[off], play=Play(bank=2, auto_reset=False, nthread=1))
-        expert, seen = expert_of(task, known), arena.reset()
-        for _ in range(task.ticks):
-            step = arena.step(expert.act(seen)[:, 0])
-            seen = step.observations
-        outcome.append(step.succeeded.tolist())
-    assert outcome == [[False, False], [True, True]]
