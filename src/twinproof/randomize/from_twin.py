@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from twinproof.nouns.randomization import Range
-from twinproof.nouns.source import Inferred, Source
+from twinproof.nouns.source import Declared, Inferred, Source
 from twinproof.nouns.twin import Twin, TwinCamera
 from twinproof.randomize.box import central
 from twinproof.randomize.extra import Extra
@@ -46,11 +46,7 @@ LIGHTS = (
     Extra("light.*.diffuse", "blinds open and closed", times=(0.5, 1.5)),
     Extra("light.*.softness", "from a bare bulb to a window", 0.0, 0.3),
 )
-SURFACES = (
-    Extra("material.*.red", "paint, wear and dust change colours", times=(0.85, 1.0)),
-    Extra("material.*.green", "paint, wear and dust change colours", times=(0.85, 1.0)),
-    Extra("material.*.blue", "paint, wear and dust change colours", times=(0.85, 1.0)),
-)
+PAINT = 0.15  # share by which colours of materials may differ: paint, wear, dust
 
 
 def cameras(
@@ -178,8 +174,19 @@ def looks(twin: Twin, model: Any) -> tuple[Range, ...]:
     """Declared ranges of light, colours and picture noise, for a twin with cameras."""
     if not twin.cameras:
         return ()
-    extras = [*LOOKS, *(LIGHTS if model.nlight else ()), *(SURFACES if model.nmat else ())]
-    return tuple(entry for extra in extras for entry in extra.ranges(model))
+    extras = [*LOOKS, *(LIGHTS if model.nlight else ())]
+    return (*(entry for extra in extras for entry in extra.ranges(model)), *_colours(model))
+
+
+def _colours(model: Any) -> Iterator[Range]:
+    why = "paint, wear and dust"
+    for name in names(model, "material"):
+        for colour in ("red", "green", "blue"):
+            each = parameter(f"material.{name}.{colour}")
+            at = nominal_value(model, each)
+            if at > 0:
+                ends = ((1 - PAINT) * at, min((1 + PAINT) * at, 1.0), min(at, 1.0))
+                yield _plain(each, ends, Declared(why), why)
 
 
 def exposures(twin: Twin, share: float) -> tuple[Range, ...]:

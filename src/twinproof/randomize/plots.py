@@ -56,9 +56,10 @@ def _figure(width: float, height: float, rows: int = 1, **more: Any) -> tuple[An
 def ranges(posterior: Posterior, found: Residual) -> Any:
     """One row for each parameter, on its own scale."""
     made = found.randomization
-    entries = sorted(made.ranges, key=lambda each: (each.gap, each.id))
+    entries = sorted(made.ranges, key=lambda each: (each.id not in posterior.ids, each.gap, each.id))
+    tall = [0.62 if entry.id in posterior.ids else 0.36 for entry in entries]
     told = {} if found.coverage is None else {c.id: c for c in found.coverage.judged.parameters if c.told is not None}
-    figure, axes = _figure(10, 0.62 * len(entries) + 0.9, len(entries))
+    figure, axes = _figure(10, sum(tall) + 0.9, len(entries), gridspec_kw={"height_ratios": tall})
     for axis, entry in zip(axes[:, 0], entries, strict=True):
         _range_row(axis, entry, posterior)
         check = told.get(entry.id)
@@ -85,16 +86,16 @@ def _range_row(axis: Any, entry: Range, posterior: Posterior) -> None:
     axis.plot(entry.point, -0.12, "o", color="white", mec=colour, ms=5, zorder=3)
     room = 0.35 * (high - low) or max(abs(high), 1e-9)
     axis.set_xlim(low - room, high + room)
-    axis.set_ylim(-0.8, 1.1)
+    axis.set_ylim(-0.8, 1.1 if entry.id in posterior.ids else 0.4)
     axis.set_yticks([])
     for side in ("top", "left", "right"):
         axis.spines[side].set_visible(False)
     axis.spines["bottom"].set_color(FAINT)
     axis.tick_params(labelsize=7, colors=MUTED, length=2)
     axis.locator_params(axis="x", nbins=6)
-    axis.set_ylabel(
-        f"{entry.id}\n{entry.gap}, {entry.parameter.unit}", rotation=0, ha="right", va="center", fontsize=7.5
-    )
+    apart = "\n" if entry.id in posterior.ids else ": "
+    told = f"{entry.id}{apart}{entry.gap}, {entry.parameter.unit}"
+    axis.set_ylabel(told, rotation=0, ha="right", va="center", fontsize=7.5)
 
 
 def _legend(axis: Any, told: bool) -> list[Any]:
