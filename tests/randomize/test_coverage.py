@@ -81,6 +81,15 @@ def test_where_nothing_is_missed_nothing_is_widened() -> None:
     assert found.randomization == held().randomization
 
 
+def test_the_point_alone_is_tested_too_and_covers_less_by_itself() -> None:
+    how = Residuals(strength=0.0)
+    told = residuals(posterior(), made().validation, how, twin=made().twin).coverage
+    assert told is not None
+    assert told.judged.alone == 0.0
+    assert not any(each.missed for each in told.judged.parameters)
+    assert all("says nothing" in each.sentence for each in told.judged.parameters if each.told is not None)
+
+
 def test_a_signal_that_no_parameter_explains_gets_a_larger_model_error() -> None:
     known = posterior(discrepancy=(Discrepancy("state.hinge", "rad", (0.1, 0.4), (0.0, 0.0)),), settings={"fixed": {}})
     frictionless = replace(known, settings={"fixed": {"joint.hinge.frictionloss": 0.0}})

@@ -120,6 +120,14 @@ def test_cameras_are_drawn_together_from_their_covariance(tmp_path: Path) -> Non
     assert "meshes and splats alike" in lens.reason
 
 
+def test_a_camera_that_was_measured_with_a_ruler_is_not_called_inferred(tmp_path: Path) -> None:
+    first = room(tmp_path / "first")
+    ruler = replace(first.cameras["side"], source=Measured("ruler, 1 mm"))
+    twin = room(tmp_path / "room", cameras={"side": ruler})
+    found = residual(posterior(parents={"twin": twin.hash, "split": made().split.hash}), twin=twin)
+    assert found.range("camera.side.yaw").source == Measured("ruler, 1 mm")
+
+
 def test_looks_are_declared_and_say_which_renderer_draws_them(tmp_path: Path) -> None:
     twin = room(tmp_path / "room")
     known = posterior(parents={"twin": twin.hash, "split": made().split.hash})

@@ -121,7 +121,10 @@ def _range_of(twin: Twin, each: Parameter, values: np.ndarray, share: float) -> 
     about = meaning(each.id)
     why = sentence(f"{share:.0%} of what the calibration of this camera leaves open", each.id)
     ends = float(values.min()), float(values.max())
-    source = Inferred(twin.hash, share)
+    known = twin.cameras[
+        each.id.removeprefix("camera.").rpartition(".")[0]
+    ].source  # a pose that was measured or declared stays so
+    source: Source = Inferred(twin.hash, share) if isinstance(known, Inferred) else known
     return Range(each.info, *ends, centre(each.info, values), source, about.gap, about.approximates, about.check, why)
 
 
