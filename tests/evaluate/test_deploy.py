@@ -94,7 +94,7 @@ def test_an_object_that_the_tracker_loses_ends_the_trial_and_is_labelled_percept
     class Blinking:
         """Sees a cube for three ticks."""
 
-        def begin(self, seen):
+        def begin(self, seen, setup):
             self.left = 3
 
         def look(self, seen):
@@ -104,7 +104,7 @@ def test_an_object_that_the_tracker_loses_ends_the_trial_and_is_labelled_percept
     class Blind:
         """Sees nothing."""
 
-        def begin(self, seen):
+        def begin(self, seen, setup):
             pass
 
         def look(self, seen):

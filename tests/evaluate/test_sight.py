@@ -20,6 +20,7 @@ from twinproof.nouns.splats import SH0, Splats, joined
 from twinproof.nouns.twin import Alignment, Body, Twin, TwinCamera
 from twinproof.sim.splat.placed import placed
 from twinproof.sim.splat.render import Device, render
+from twinproof.tasks.task import Setup
 
 SCENE = f"""<mujoco><compiler angle="radian"/><worldbody>
  <body name="arm" pos="0 -0.15 0.05"><joint name="swing" axis="0 0 1"/>
@@ -85,7 +86,13 @@ def test_a_box_is_found_and_followed_to_millimetres(twin):
         pose = sight.look(shown(T, 0.05 * k))["box"]
         assert np.linalg.norm(pose[:3] - T[:3, 3]) < 0.003
         assert abs(pose[3:] @ seven(T)[3:]) > 0.999
-    sight.begin(None)
+    there = standing(-0.05, 0.06, 0.7)
+    sight.begin(shown(there, 1.0), Setup(at_m=(-0.045, 0.055), yaw_rad=0.6))  # put there by hand, about
+    assert sight.last is None
+    pose = sight.look(shown(there, 1.0))["box"]
+    assert np.linalg.norm(pose[:3] - there[:3, 3]) < 0.003
+    assert abs(pose[3:] @ seven(there)[3:]) > 0.999
+    sight.begin(shown(there, 2.0), Setup())  # nobody says where
     assert sight.last is None
 
 

@@ -32,8 +32,8 @@ LABELS = {"policy": Failure.POLICY, "robot": Failure.EMBODIMENT}  # what ended a
 class Sight(Protocol):
     """Where objects are, told from what the robot's cameras show: a tracker, or a user's own."""
 
-    def begin(self, seen: Observation) -> None:
-        """A new episode."""
+    def begin(self, seen: Observation, setup: Setup) -> None:
+        """A new episode, which began as the setup says."""
 
     def look(self, seen: Observation) -> Mapping[str, np.ndarray]:
         """Poses (7,) by body, as they are known at this tick: late by what the tracker takes."""
@@ -42,7 +42,7 @@ class Sight(Protocol):
 class NoSight:
     """For tasks without objects."""
 
-    def begin(self, seen: Observation) -> None:
+    def begin(self, seen: Observation, setup: Setup) -> None:
         """Nothing to look at."""
 
     def look(self, seen: Observation) -> Mapping[str, np.ndarray]:
@@ -96,7 +96,7 @@ def real_run(
     """Drives one trial and judges it by what was measured. `hook` may slow or stop the policy (evaluate.monitor)."""
     check_place(task, place)
     hook = place.watch() if hook is None and place.watch is not None else hook
-    referee = Referee(task, np.array(setup.goal), place.sight)
+    referee = Referee(task, setup, place.sight)
 
     def watched(seen: Observation, command: np.ndarray) -> str:
         referee.told = np.array(command)
@@ -120,8 +120,9 @@ def real_run(
 class Referee:
     """Follows one trial of one robot: what the policy is shown, and whether it has succeeded or failed."""
 
-    def __init__(self, task: TaskSpec, goal: np.ndarray, sight: Sight) -> None:
-        self.task, self._goal, self._sight = task, goal, sight
+    def __init__(self, task: TaskSpec, setup: Setup, sight: Sight) -> None:
+        self.task, self._setup, self._sight = task, setup, sight
+        self._goal = np.array(setup.goal, dtype=np.float64)
         joints = task.machine.joints
         self._tips = {
             arm.tip: TipPosition(task.machine.chain(arm), [joints.index(name) for name in arm.joints])
@@ -137,7 +138,7 @@ class Referee:
     def observe(self, seen: Observation, last: np.ndarray) -> Mapping[str, np.ndarray]:
         """What the policy is shown."""
         if self._now is None:
-            self._sight.begin(seen)
+            self._sight.begin(seen, self._setup)
             self._begun_s = seen.stamp_s
             self._look(seen, last)
         return dict(self.task.observe(self.sensed(seen, last)))

@@ -27,6 +27,7 @@ from twinproof.sim.track_pose import Pose
 from twinproof.sim.track_sight import Sight, background_plate, sight
 from twinproof.sim.world import World
 from twinproof.tasks.machine import joint_places
+from twinproof.tasks.task import Setup
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -80,10 +81,21 @@ class TwinSight:
         self._at = joint_places(self._model, self._joints)[0]
         self._shift = np.array([twin.start.get(f"joint.{name}.offset", 0.0) for name in self._joints])
         self._qpos = np.array(world.qpos)
-        self.begin(None)
+        self._stood = stood
+        self._forget()
 
-    def begin(self, seen: Observation | None) -> None:
-        """A new episode: the object may be anywhere."""
+    def begin(self, seen: Observation, setup: Setup) -> None:
+        """A new episode: the object stands where it was put, or, where nobody says, anywhere."""
+        self._forget()
+        if setup.at_m is not None:
+            turn = np.eye(4)
+            c, s = np.cos(setup.yaw_rad), np.sin(setup.yaw_rad)
+            turn[:2, :2] = [[c, -s], [s, c]]
+            expected = turn @ self._stood
+            expected[:3, 3] = [*setup.at_m, self._stood[2, 3]]
+            self._tracker.restart(expected, seen.stamp_s)
+
+    def _forget(self) -> None:
         self._tracker.restart()
         self._angles: deque[tuple[float, np.ndarray]] = deque()
         self._stamps: dict[str, float] = {}
