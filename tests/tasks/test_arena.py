@@ -9,8 +9,11 @@ import pytest
 
 from tests.tasks.scenes import home, lab_scene
 from twinproof.nouns.errors import PolicyError, TaskError
+from twinproof.nouns.randomization import Randomization, Range
 from twinproof.nouns.robot import Observation
+from twinproof.nouns.source import Declared
 from twinproof.nouns.theta import Theta
+from twinproof.sim.parameters.resolve import parameter
 from twinproof.tasks import reach
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.sensed import Sensed
@@ -227,3 +230,22 @@ def test_a_theta_that_was_given_is_gone_with_its_episode(swing):
     assert damping[1, 1] == 0.5
     arena.reset()
     np.testing.assert_array_equal(damping, nominal)
+
+
+def test_every_episode_draws_from_a_randomization(swing):
+    def entry(id, low, high):
+        info = parameter(id).info
+        return Range(info, low, high, (low + high) / 2, Declared("planted"), "dynamics", "rubbing", "none", "a test")
+
+    ranges = (entry("joint.elbow.damping", 0.01, 0.03), entry("actuator.elbow.delay", 0.0, 0.02))
+    randomization = Randomization(ranges, {})
+    arenas = [Arena(swing.machine.scene, swing, 4, draws=randomization, seed=s, play=SMALL) for s in (0, 0, 1)]
+    first, same, other = (arena.backing.worlds._batch.expand("dof_damping")[:, 1].copy() for arena in arenas)
+    assert ((first >= 0.01) & (first <= 0.03)).all()
+    assert len(set(first)) == 4
+    np.testing.assert_array_equal(first, same)
+    assert (first != other).all()
+    arenas[0].reset()
+    assert (arenas[0].backing.worlds._batch.expand("dof_damping")[:, 1] != first).all()
+    assert arenas[0].theta_ids == ("actuator.elbow.delay", "joint.elbow.damping")
+    assert abs(arenas[0].theta).max() <= 1
