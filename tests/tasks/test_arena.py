@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from twinproof.nouns.robot import Observation
 from twinproof.nouns.source import Declared
 from twinproof.nouns.theta import Theta
 from twinproof.sim.parameters.resolve import parameter
+from twinproof.sim.scene import Scene
 from twinproof.tasks import reach
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.sensed import Sensed
@@ -190,6 +192,8 @@ def test_rows_that_do_not_fit_the_worlds_are_refused(swing):
         arena.reset([0], setups=[Setup((0.5, 0.5), at_m=(0.1, 0.1))])
     with pytest.raises(TaskError, match="a Theta pushes lower_link, which no draw of this arena did"):
         arena.reset([0], thetas=[Theta({"body.lower_link.push": 3.0})])
+    with pytest.raises(TaskError, match=r"a command's delay jitters by 0.05 s, more than two ticks of 0.01 s"):
+        arena.reset([0], thetas=[Theta({"actuator.elbow.delay_jitter": 0.05})])
     with pytest.raises(TaskError, match="an arena was given no Thetas to take in turn"):
         Arena(swing.machine.scene, swing, 2, draws=[], play=SMALL)
 
@@ -249,3 +253,16 @@ def test_every_episode_draws_from_a_randomization(swing):
     assert (arenas[0].backing.worlds._batch.expand("dof_damping")[:, 1] != first).all()
     assert arenas[0].theta_ids == ("actuator.elbow.delay", "joint.elbow.damping")
     assert abs(arenas[0].theta).max() <= 1
+
+
+def test_readings_cannot_come_late_without_sensors(swing):
+    mute = Scene(
+        re.sub(r"<sensor>.*?</sensor>", "", swing.machine.scene.xml, flags=re.DOTALL), swing.machine.scene.root
+    )
+    task = reach.of(mute)
+    arena = Arena(mute, task, 2, draws=[Theta({"joint.elbow.offset": 0.1})], play=SMALL)
+    np.testing.assert_allclose(arena.sensed.position - arena.situation.position, [[0, 0.1]] * 2, atol=1e-12)
+    with pytest.raises(
+        TaskError, match=r"readings are to come late .* no sensors of position and velocity on shoulder"
+    ):
+        Arena(mute, task, 2, draws=[Theta({"proprioception.latency": 0.02})], play=SMALL)

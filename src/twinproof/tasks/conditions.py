@@ -49,8 +49,14 @@ class Rows:
 def physics(model: Any, joints: Sequence[str], thetas: Sequence[Theta], lean: bool) -> list[Theta]:
     """What is left for the worlds: model parameters, with the latency of readings added to the sensors' delays."""
     keep = {id for id in {id for theta in thetas for id in theta} if _is_physics(id, lean)}
-    numbers = [k for what in SENSORS for k in sensors_of(model, joints, what) if k >= 0]
-    sensors = [model.sensor(k).name for k in numbers]
+    numbers = np.stack([sensors_of(model, joints, what) for what in SENSORS])
+    sensors = [model.sensor(int(k)).name for k in numbers[numbers >= 0]]
+    blind = [name for k, name in enumerate(joints) if (numbers[:2, k] < 0).any()]
+    if blind and any(theta.get("proprioception.latency", 0.0) for theta in thetas):
+        raise TaskError(
+            "readings are to come late (proprioception.latency), and the scene has no sensors of position and velocity on "
+            f"{', '.join(blind)}. Add <jointpos> and <jointvel> sensors to it."
+        )
     found = []
     for theta in thetas:
         values = {id: value for id, value in theta.items() if id in keep}
@@ -114,11 +120,16 @@ def rows_of(model: Any, task: TaskSpec, pushed: Sequence[str], thetas: Sequence[
         shift, slack, jitter = control.shift, control.slack, control.jitter
     else:
         shift, slack, jitter = (np.zeros((count, width)) for _ in range(3))
+    if (jitter > 2 * tick_s).any():
+        raise TaskError(
+            f"a command's delay jitters by {jitter.max():.3g} s, more than two ticks of {tick_s:.3g} s. A command may "
+            "stand for one tick more: use a delay, or a lower rate."
+        )
     bias, noise, quantum = _readings(model, joints, thetas)
     return Rows(
         shift,
         slack,
-        np.minimum(jitter / (2 * tick_s), 1.0),
+        jitter / (2 * tick_s),
         _table(thetas, [f"actuator.{name}.noise" for name in _actuators(model)]),
         bias,
         noise,
