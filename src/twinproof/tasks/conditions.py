@@ -54,8 +54,8 @@ def physics(model: Any, joints: Sequence[str], thetas: Sequence[Theta], lean: bo
     blind = [name for k, name in enumerate(joints) if (numbers[:2, k] < 0).any()]
     if blind and any(theta.get("proprioception.latency", 0.0) for theta in thetas):
         raise TaskError(
-            "readings are to come late (proprioception.latency), and the scene has no sensors of position and velocity on "
-            f"{', '.join(blind)}. Add <jointpos> and <jointvel> sensors to it."
+            "readings are to come late (proprioception.latency), and the scene has no sensors of position and velocity "
+            f"on {', '.join(blind)}. Add <jointpos> and <jointvel> sensors to it."
         )
     found = []
     for theta in thetas:
