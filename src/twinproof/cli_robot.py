@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from twinproof.evaluate.deploy import Place, Sight
+    from twinproof.lab.robot import LabRobot
     from twinproof.nouns.robot import Robot
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
-    from twinproof.tasks.task import TaskSpec
+    from twinproof.tasks.task import Setup, TaskSpec
+
+BEHAVIOURS = {"drawer": "pull"}  # what the lab calls a task
 
 
 def place_of(text: str | None, task: TaskSpec, stated: str, twin: Twin, split: Split) -> Place | None:
@@ -26,11 +32,19 @@ def place_of(text: str | None, task: TaskSpec, stated: str, twin: Twin, split: S
         sight = TwinSight(twin, task.tracked[0], task.machine.joints, offsets)
     if text.startswith("lab:"):
         robot, bench = _lab_robot(text, sight)
-        return Place(robot, f"lab bench '{bench}', simulated", sight)
+        return Place(robot, f"lab bench '{bench}', simulated", sight, referee=partial(_lab_word, robot))
     return Place(_driver(Path(text)), stated or f"the robot of {Path(text).name}", sight)
 
 
-def _lab_robot(text: str, sight: Sight) -> tuple[Robot, str]:
+def _lab_word(robot: LabRobot, task: TaskSpec, setup: Setup) -> bool | None:
+    """The lab's referee on tasks that it has a rule for."""
+    behaviour = BEHAVIOURS.get(task.name, task.name)
+    if behaviour not in robot.bench.tasks:
+        return None
+    return robot.succeeded(behaviour, np.array(setup.goal) if robot.bench.goals.get(behaviour) else None)
+
+
+def _lab_robot(text: str, sight: Sight) -> tuple[LabRobot, str]:
     """The practice robot of 'lab:BENCH?plant=0&effects=all', with the cameras that the sight looks through."""
     from urllib.parse import parse_qsl
 

@@ -77,6 +77,18 @@ def test_a_policy_that_breaks_is_labelled_policy_and_a_monitor_that_stops_is_und
     assert "command" not in run.trace.signals
 
 
+def test_a_referees_word_counts_above_what_was_measured(place):
+    setup = begins(TASK, cell())
+    run, _ = real_run(replace(place, referee=lambda task, setup: False), TASK, spring(TASK, 0.4), cell(), setup)
+    assert run.failure is Failure.PERCEPTION
+    assert "the referee says that it is none" in run.note
+    run, _ = real_run(replace(place, referee=lambda task, setup: True), TASK, spring(TASK, 1.5), cell(), setup)
+    assert run.success
+    assert "by the referee's word" in run.note
+    run, _ = real_run(replace(place, referee=lambda task, setup: None), TASK, spring(TASK, 0.4), cell(), setup)
+    assert (run.success, run.note) == (True, "")
+
+
 def test_a_start_carries_object_session_and_place():
     there = replace(cell(), condition=replace(cell().condition, labels={"object": "box_03", "session": "day_2"}))
     start = start_of(there, replace(begins(TASK, there), at_m=(0.3, 0.1), yaw_rad=0.5))

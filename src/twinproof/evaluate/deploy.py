@@ -58,6 +58,7 @@ class Place:
     reality: str
     sight: Sight = NoSight()  # it has no state
     safety: Safety | None = None
+    referee: Callable[[TaskSpec, Setup], bool | None] | None = None  # whose word counts above what was measured
     watch: Callable[[], Hook] | None = None  # gives a hook for each trial that slows or stops it (evaluate.foresight)
 
 
@@ -110,11 +111,24 @@ def real_run(
         seed=cell.seed,
     )
     driven = drive(actor, place.robot, referee.observe, start_of(cell, setup), task.horizon_s, manner)
-    course = referee.course(driven)
-    note = "" if referee.success else (referee.why or driven.because)
-    failure = Failure.PERCEPTION if referee.lost else LABELS.get(driven.ended, Failure.UNDECIDED)
-    run = run_of(task, course, referee.success, failure, domain=cell.domain.name, note=note)
+    success, failure, note = _verdict(place, task, setup, referee, driven)
+    run = run_of(task, referee.course(driven), success, failure, domain=cell.domain.name, note=note)
     return run, driven
+
+
+def _verdict(
+    place: Place, task: TaskSpec, setup: Setup, referee: Referee, driven: Driven
+) -> tuple[bool, Failure | None, str]:
+    """What was measured decides, unless somebody who saw it says otherwise."""
+    word = None if place.referee is None else place.referee(task, setup)
+    if word is not None and word != referee.success:
+        if word:
+            return True, None, "a success by the referee's word; what was measured does not show it"
+        return False, Failure.PERCEPTION, "what was measured shows a success, and the referee says that it is none"
+    if referee.success:
+        return True, None, ""
+    failure = Failure.PERCEPTION if referee.lost else LABELS.get(driven.ended, Failure.UNDECIDED)
+    return False, failure, referee.why or driven.because
 
 
 class Referee:
