@@ -21,19 +21,27 @@ BEHAVIOURS = {"drawer": "pull"}  # what the lab calls a task
 
 def place_of(text: str | None, task: TaskSpec, stated: str, twin: Twin, split: Split) -> Place | None:
     """The robot that trials run on, where one was named, and what sees the task's object for it."""
-    from twinproof.evaluate.deploy import NoSight, Place
-    from twinproof.evaluate.sight import TwinSight, clock_offsets
+    from twinproof.evaluate.deploy import Place
 
     if text is None:
         return None
-    sight: Sight = NoSight()
-    if task.tracked:
-        offsets = clock_offsets(twin, split.parts()[0].recording.rig)
-        sight = TwinSight(twin, task.tracked[0], task.machine.joints, offsets)
-    if text.startswith("lab:"):
-        robot, bench = _lab_robot(text, sight)
-        return Place(robot, f"lab bench '{bench}', simulated", sight, referee=partial(_lab_word, robot))
-    return Place(_driver(Path(text)), stated or f"the robot of {Path(text).name}", sight)
+    if not text.startswith("lab:"):
+        robot, sight = _driver(Path(text))
+        return Place(robot, stated or f"the robot of {Path(text).name}", sight or _sight(task, twin, split))
+    sight = _sight(task, twin, split)
+    practice, bench = _lab_robot(text, sight)
+    return Place(practice, f"lab bench '{bench}', simulated", sight, referee=partial(_lab_word, practice))
+
+
+def _sight(task: TaskSpec, twin: Twin, split: Split) -> Sight:
+    """The twin's splats followed in the robot's pictures, where the task has an object."""
+    from twinproof.evaluate.deploy import NoSight
+    from twinproof.evaluate.sight import TwinSight, clock_offsets
+
+    if not task.tracked:
+        return NoSight()
+    offsets = clock_offsets(twin, split.parts()[0].recording.rig)
+    return TwinSight(twin, task.tracked[0], task.machine.joints, offsets)
 
 
 def _lab_word(robot: LabRobot, task: TaskSpec, setup: Setup) -> bool | None:
@@ -64,8 +72,8 @@ def _lab_robot(text: str, sight: Sight) -> tuple[LabRobot, str]:
     return LabRobot(bench, plant, effects=effects, cameras=cameras, size=size), bench
 
 
-def _driver(path: Path) -> Robot:
-    """What the robot() of a user's Python file gives."""
+def _driver(path: Path) -> tuple[Robot, Sight | None]:
+    """What the robot() of a user's Python file gives, and its sight() where it has one."""
     import runpy
 
     from twinproof.nouns.errors import ConfigError
@@ -74,8 +82,8 @@ def _driver(path: Path) -> Robot:
         raise ConfigError(
             f"--robot {path} is no file. Name a Python file with a function robot(), or 'lab:push?plant=0'."
         )
-    make = runpy.run_path(str(path)).get("robot")
+    told = runpy.run_path(str(path))
+    make, look = told.get("robot"), told.get("sight")
     if not callable(make):
         raise ConfigError(f"{path} has no function robot(). Write one that gives a driver (docs/robot_interface.md).")
-    made: Robot = make()
-    return made
+    return make(), look() if callable(look) else None

@@ -21,9 +21,12 @@ from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
 
 DRIVER = """
+from twinproof.evaluate.deploy import NoSight
 from twinproof.lab.robot import LabRobot
 def robot():
     return LabRobot("pendulum", 0)
+def sight():
+    return NoSight()
 """
 
 
