@@ -82,14 +82,14 @@ def planted(world: int, shift: float) -> dict[str, Any]:
     }
 
 
-def miss(worlds: int) -> None:
+def miss(worlds: int, first: int) -> None:
     """Rates over worlds, by how far the damping's range is off."""
     print("| off by | range holds the truth | damping named | mass named (false) | signal named | bands cover | the "
           "judging half before → after | widened range holds the truth | CPU-s a world |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|")
     for shift in SHIFTS:
         cpu = time.process_time()
-        found = [planted(world, shift) for world in range(worlds)]
+        found = [planted(world, shift) for world in range(first, first + worlds)]
         cost = (time.process_time() - cpu) / worlds
 
         def rate(pick: Any, rows: list[dict[str, Any]] = found) -> str:
@@ -173,7 +173,9 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("miss").add_argument("--worlds", type=int, default=20)
+    test = commands.add_parser("miss")
+    test.add_argument("--worlds", type=int, default=20)
+    test.add_argument("--first", type=int, default=100)  # worlds 0 to 19 were looked at while the test was made
     fast = commands.add_parser("augment")
     fast.add_argument("--count", type=int, default=64)
     fast.add_argument("--size", type=int, default=128)
@@ -185,7 +187,7 @@ def main() -> None:
     asked = parser.parse_args()
     match asked.command:
         case "miss":
-            miss(asked.worlds)
+            miss(asked.worlds, asked.first)
         case "augment":
             augment(asked.count, asked.size)
         case _:

@@ -44,6 +44,7 @@ SUSPECTED = 0.1  # the same where bands miss a signal: something is wrong, and a
 LOOSE = 25.0  # times the draws' covariance: how free parameters are when episodes are asked where they point to
 CURIOUS = 2.0  # a pull beyond which it is worth more rollouts to see where episodes point to
 STEPS = 3
+FARTHEST = 300.0  # on a logarithmic scale: beyond it there are no numbers
 HEAVY = 2.0  # a gap beyond so many sd counts less: one bad reading must not move a parameter
 
 
@@ -211,8 +212,8 @@ class Against:
         if share < TOLD or not self.rows[:, k].std() > 0:
             return Told(self.ids[k], 0.0, max(share, 0.0), point, info.low, info.high)
         value = float(info.to_scale(point)) + moved
-        with np.errstate(over="ignore"):
-            low, at, high = (float(info.from_scale(x)) for x in (value - sd, value, value + sd))
+        ends = np.array([value - sd, value, value + sd])
+        low, at, high = info.from_scale(np.clip(ends, -FARTHEST, FARTHEST) if info.log else ends).tolist()
         return Told(self.ids[k], pull, share, at, low, high)
 
     def missed(self, odds: float = ODDS) -> tuple[Told, ...]:
