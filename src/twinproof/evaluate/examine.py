@@ -40,6 +40,7 @@ from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.task import TaskSpec
 
 Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
+REPLAYED = 20  # worlds of a condition and domain, at most, in which its episode is replayed
 REPLAYED_WHOLE = 12  # conditions, at most, whose replay goes through the whole divergence protocol
 TAKEN_APART = 40  # trials, at most, of which the gap is taken apart
 TOGETHER = 256  # simulated trials that are kept at once: a kill loses at most these
@@ -233,9 +234,11 @@ class _Run:
         return {"policy": cell.policy, "condition": cell.condition.name, "repeat": cell.repeat}
 
     def _replays(self) -> tuple[dict[Key, Replay], dict[Key, str]]:
-        """Logged actions of every condition's episode in every world of the twin."""
+        """Logged actions of every condition's episode in the worlds of the twin, of each domain's first repeats."""
         first = [
-            cell for cell in self.cells if cell.policy == self.names[0] and cell.domain.kind not in ("real", "rebuilt")
+            cell
+            for cell in self.cells
+            if cell.policy == self.names[0] and cell.domain.kind not in ("real", "rebuilt") and cell.repeat < REPLAYED
         ]
         worlds = {(c.condition.name, c.domain.name, c.repeat): self.exam.beliefs.theta(c) for c in first}
         return by_world(self.scene, self.episodes, worlds, self.rig, twin_tips(self.rig, self.scene))
