@@ -23,8 +23,8 @@ from twinproof.train.torch_extra import check_device, quiet_torch, seed_torch
 from twinproof.train.vec_env import VecEnv
 
 WORLDS, REPEATS, ITERATIONS, TARGET, LONGEST_S = 4096, 3, 8, 0.95, 120.0
-PUSH = Ppo(rollout=24, epochs=3, minibatches=4, hidden=HIDDEN)
-REACH = Ppo(rollout=24, epochs=5, minibatches=4, hidden=HIDDEN)
+PUSH = Ppo(rollout=24, kl=0.0, epochs=3, minibatches=4, hidden=HIDDEN)
+REACH = Ppo(rollout=24, kl=0.0, epochs=5, minibatches=4, hidden=HIDDEN)
 
 
 def learner(task: TaskSpec, ppo: Ppo, device: str, worlds: int = WORLDS) -> PpoLearner:

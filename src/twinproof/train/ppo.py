@@ -32,7 +32,7 @@ class Ppo:
     trace: float = 0.95  # lambda of the advantage estimate
     clip: float = 0.2
     entropy: float = 0.0
-    kl: float = 0.015  # the learning rate follows this divergence; 0 keeps it as it is
+    kl: float = 0.015  # the learning rate follows this divergence between two policies; 0 keeps it as it is
     spread: float = 0.6  # first sd of the actions, in half widths of their limits
     hidden: tuple[int, ...] = (128, 128)
     asymmetric: bool = True  # the critic sees privileged channels
@@ -52,12 +52,13 @@ class PpoLearner:
         more = [name for name in observed.keys() if name == "privileged" and ppo.asymmetric]  # noqa: SIM118  a TensorDict
         critic_sees = ["policy", *more]
         groups = {"actor": ["policy"], "critic": critic_sees}
-        noise = {"class_name": "GaussianDistribution", "init_std": ppo.spread, "std_range": (0.02, 2.0)}
+        noise = {"class_name": "GaussianDistribution", "init_std": ppo.spread, "std_type": "log"}
         shape = {"hidden_dims": ppo.hidden, "activation": "elu", "obs_normalization": True}
         actor = MLPModel(observed, groups, "actor", env.num_actions, distribution_cfg=noise, **shape)
         critic = MLPModel(observed, groups, "critic", 1, **shape)
         storage = RolloutStorage("rl", env.num_envs, ppo.rollout, observed, [env.num_actions], env.device)
-        _begin_small(actor)
+        _begin(actor.mlp, 0.01)
+        _begin(critic.mlp, 1.0)
         self.algorithm = PPO(
             actor,
             critic,
@@ -72,6 +73,8 @@ class PpoLearner:
             schedule="adaptive" if ppo.kl else "fixed",
             desired_kl=ppo.kl,
             use_clipped_value_loss=False,
+            normalize_advantage_per_mini_batch=True,
+            max_grad_norm=0.5,
             device=env.device,
         )
         self.algorithm.train_mode()
@@ -93,19 +96,31 @@ class PpoLearner:
         with torch.no_grad():
             for _ in range(self.ppo.rollout):
                 observed, reward, done, extras = env.step(algorithm.act(observed))
-                # returns of about 1, whatever the discount: the critic begins at the right size
-                algorithm.process_env_step(observed, (1 - self.ppo.discount) * reward, done, extras)
+                # returns of about ten rewards a step, whatever the discount: smaller ones drown in Adam's own jitter
+                algorithm.process_env_step(observed, 10 * (1 - self.ppo.discount) * reward, done, extras)
             algorithm.compute_returns(observed)
         collected = time.perf_counter()
         if not bool(torch.isfinite(algorithm.storage.returns).all()):
             raise PolicyError(
                 "PPO diverged: the critic's values are not finite. Lower the learning rate, or the reward's weights."
             )
-        told = {f"loss/{name}": float(value) for name, value in algorithm.update().items()}
+        told = {f"loss/{name}": float(value) for name, value in self._update().items()}
         told["spread"] = float(algorithm.get_policy().output_std.detach().mean())
         told["learning_rate"] = float(algorithm.learning_rate)
         told["collect_s"], told["learn_s"] = collected - begun, time.perf_counter() - collected
         return told
+
+    def _update(self) -> dict[str, float]:
+        """PPO's update; at the very first rollout only the scale of the observations is taken, as an update would be
+        undone by the networks' new view of the world."""
+        algorithm = self.algorithm
+        if int(algorithm.get_policy().obs_normalizer.count):
+            return dict(algorithm.update())
+        seen = algorithm.storage.observations.flatten(0, 1)
+        algorithm.actor.update_normalization(seen)
+        algorithm.critic.update_normalization(seen)
+        algorithm.storage.clear()
+        return {}
 
     def trained(self) -> Trained:
         """The actor as it stands."""
@@ -167,11 +182,11 @@ class PpoLearner:
         algorithm.learning_rate = rate
 
 
-def _begin_small(actor: Any) -> None:
-    """A first policy near the centre of the limits: with torch's own first weights the arm would begin at a random
-    posture that depends on the seed."""
+def _begin(network: Any, last: float) -> None:
+    """First weights: orthogonal, so that signals keep their size through the layers, and a last layer of this gain. A
+    small one lets the arm begin near its last command, whatever the seed."""
     torch = torch_module()
-    last = [layer for layer in actor.mlp if hasattr(layer, "weight")][-1]
-    with torch.no_grad():
-        last.weight.mul_(0.01)
-        last.bias.zero_()
+    layers = [layer for layer in network if hasattr(layer, "weight")]
+    for layer in layers:
+        torch.nn.init.orthogonal_(layer.weight, gain=last if layer is layers[-1] else 2**0.5)
+        torch.nn.init.zeros_(layer.bias)
