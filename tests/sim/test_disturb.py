@@ -89,9 +89,13 @@ def test_an_unknown_quantity_of_a_picture_is_an_error_with_the_nearest_known():
         ("joint.cube.start", "neither turns about an axis nor slides"),
         ("body.upper.start_x", "does not move freely"),
         ("body.base.push", "is fixed to the world"),
+        ("body.cube.x", "moves freely: use body.cube.start_x"),
+        ("body.world.y", "the world stays where it is"),
+        ("body.world.scale", "has a plane"),
+        ("body.base.scale", "has no geoms"),
     ],
 )
-def test_a_thing_that_cannot_start_or_be_pushed_says_why(id, why):
+def test_a_thing_that_cannot_start_grow_or_be_pushed_says_why(id, why):
     scene = Scene(ARM.replace("<worldbody>", '<worldbody><body name="base"/>', 1))
     with pytest.raises(SimError, match=why):
         nominal_value(scene.nominal(), parameter(id))

@@ -45,6 +45,8 @@ LOOKS = (
 LIGHTS = (
     Extra("light.*.diffuse", "blinds open and closed", times=(0.5, 1.5)),
     Extra("light.*.softness", "from a bare bulb to a window", 0.0, 0.3),
+    Extra("light.*.x", "lamps are moved, blinds opened", plus=(-0.3, 0.3)),
+    Extra("light.*.y", "lamps are moved, blinds opened", plus=(-0.3, 0.3)),
 )
 PAINT = 0.15  # share by which colours of materials may differ: paint, wear, dust
 

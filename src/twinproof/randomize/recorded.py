@@ -14,6 +14,7 @@ from twinproof.randomize.meaning import meaning, sentence
 from twinproof.sim.experiment import Experiment
 from twinproof.sim.parameters.base import names
 from twinproof.sim.parameters.beside import free_joint
+from twinproof.sim.parameters.joints import HINGE, SLIDE
 from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.readings import Reading
 from twinproof.sim.smooth import states_at
@@ -64,7 +65,7 @@ def starts(experiments: Sequence[Experiment]) -> dict[str, list[float]]:
         state = states_at(each.readings, model, np.array([each.begin_s]))
         qpos = state.qpos[0]
         for j, joint in enumerate(names(model, "joint")):
-            if state.measured[int(model.jnt_dofadr[j])] and model.jnt_type[j] in (2, 3):  # slide, hinge
+            if state.measured[int(model.jnt_dofadr[j])] and model.jnt_type[j] in (SLIDE, HINGE):
                 found.setdefault(f"joint.{joint}.start", []).append(float(qpos[int(model.jnt_qposadr[j])]))
         for b, body in enumerate(names(model, "body")):
             j = free_joint(model, b)
