@@ -70,7 +70,7 @@ def check_frozen(panel: Panel, split: Split) -> None:
     if not any(line.kind == LINE and line.fields.get("panel") == panel.hash for line in lines):
         raise PanelError(
             f"the panel {panel.hash[:16]} has no line in the ledger of the split {split.hash[:16]}: it was not frozen "
-            "on it. Make it again with: twinproof panel SPLIT --task …"
+            "on it. Make it again with `twinproof panel`."
         )
 
 
