@@ -26,6 +26,7 @@ from twinproof import (
     cli_splat,
     cli_study,
     cli_train,
+    cli_view,
     settings,
 )
 from twinproof.nouns.errors import ConfigError, TwinproofError
@@ -82,6 +83,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "sign": (cli_evidence.Sign, cli_evidence.sign),
     "verify": (cli_evidence.Verify, cli_evidence.verify),
     "export": (cli_export.Export, cli_export.export),
+    "view": (cli_view.View, cli_view.view),
     "doctor": (Doctor, _doctor),
 }
 

@@ -1,0 +1,107 @@
+"""An episode to be shown: where every link was over time, what happened when, and how far another one is from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinproof.nouns.errors import TraceError
+from twinproof.nouns.trace import Event, Trace
+from twinproof.view.look import Look
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+Place = Callable[[Trace, np.ndarray], np.ndarray]  # a trace at times (T) -> T_world_links (T, L, 4, 4)
+RATE_HZ = 50.0
+MOST_FRAMES = 1500
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """All links over time, evenly sampled from 0 on."""
+
+    label: str
+    step_s: float
+    T_world_links: Float[np.ndarray, "T L 4 4"]
+    events: tuple[Event, ...] = ()
+
+    @property
+    def frames(self) -> int:
+        """How many moments there are."""
+        return len(self.T_world_links)
+
+    @property
+    def time_s(self) -> Float[np.ndarray, "T"]:
+        """The moments."""
+        return np.arange(self.frames) * self.step_s
+
+    def at(self, time_s: float) -> Float[np.ndarray, "L 4 4"]:
+        """Where the links are at the moment nearest to a time; before and after all of it they stand still."""
+        return np.asarray(self.T_world_links[int(np.clip(round(time_s / self.step_s), 0, self.frames - 1))])
+
+
+def motion_of(trace: Trace, place: Place, label: str, most: int = MOST_FRAMES) -> Motion:
+    """A trace as a motion, at most 50 frames a second and `most` in all; times count from its own start."""
+    begin, end = trace.span_s
+    frames = int(np.clip((end - begin) * RATE_HZ, 1, most - 1)) + 1
+    step_s = max((end - begin) / (frames - 1), 1e-6)
+    poses = place(trace, begin + np.arange(frames) * step_s)
+    if not np.isfinite(poses).all():
+        raise TraceError(f"{label}: links are at places that are no numbers. Look at the trace's positions.")
+    events = tuple(Event(event.name, event.time_s - begin) for event in trace.events)
+    return Motion(label, step_s, poses, events)
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Two episodes against each other over time: joints (root mean square) and the part that is farthest off."""
+
+    time_s: Float[np.ndarray, "T"]
+    rmse: Float[np.ndarray, "T"]
+    unit: str
+    farthest_m: Float[np.ndarray, "T"]
+
+    @property
+    def total_rmse(self) -> float:
+        """Over all of the common time."""
+        return float(np.sqrt(np.mean(np.square(self.rmse))))
+
+
+def apart(one: tuple[Trace, Motion], two: tuple[Trace, Motion], look: Look) -> Apart:
+    """How far two episodes are apart, from their starts to the end of the shorter one."""
+    first, second = (_joints(trace) for trace, _ in (one, two))
+    names = sorted(first.keys() & second.keys())
+    if not names:
+        raise TraceError(
+            f"{one[1].label} and {two[1].label} have no joint in common, so no error can be shown. Compare episodes of "
+            "one robot."
+        )
+    end_s = min(trace.span_s[1] - trace.span_s[0] for trace, _ in (one, two))
+    time_s = np.linspace(0.0, end_s, max(2, min(one[1].frames, two[1].frames)))
+    gaps = np.stack([np.interp(time_s, *first[name][:2]) - np.interp(time_s, *second[name][:2]) for name in names])
+    units = {first[name][2] for name in names}
+    centres = look.centres()
+    places = [np.stack([_points(motion.at(t), centres) for t in time_s]) for _, motion in (one, two)]
+    far = np.linalg.norm(places[0] - places[1], axis=2).max(axis=1)
+    return Apart(time_s, np.sqrt(np.mean(gaps**2, axis=0)), "/".join(sorted(units)), far)
+
+
+def _points(T: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("lij,lj->li", T[:, :3, :3], centres) + T[:, :3, 3])
+
+
+def _joints(trace: Trace) -> dict[str, tuple[np.ndarray, np.ndarray, str]]:
+    """Times from the start, positions and unit of every joint that was read."""
+    found = dict[str, tuple[np.ndarray, np.ndarray, str]]()
+    for signal in trace.signals.values():
+        if signal.kind == "joint_position":
+            for k, column in enumerate(signal.columns):
+                good = np.ones(len(signal.time_s), bool) if signal.missing is None else ~signal.missing[:, k]
+                if good.any():
+                    times = signal.time_s[good] - trace.span_s[0]
+                    found[column.name] = (times, signal.value[good, k], column.unit)
+    return found

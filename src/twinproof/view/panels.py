@@ -1,0 +1,227 @@
+"""The panels of the viewer: layers, list of trials, timeline with errors and events, sliders over a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinproof.nouns.posterior import Posterior
+from twinproof.nouns.theta import Theta
+from twinproof.nouns.trial import Trial
+from twinproof.view.motion import Apart, Motion
+from twinproof.view.opened import chosen, line
+from twinproof.view.stage import LAYERS, Stage
+
+if TYPE_CHECKING:
+    from viser import ViserServer
+
+NAMES = {
+    "mesh": "surfaces",
+    "splats": "splats (appearance)",
+    "collision": "collision parts",
+    "gap": "gap heat map",
+    "camera": "cameras",
+}
+PAGE = 10  # trials on a page of the list
+STEP_S = 0.01
+STEPS = 200  # of a parameter's slider
+
+
+class Layers:
+    """A box for each layer that the twin has."""
+
+    def __init__(self, server: ViserServer, stage: Stage) -> None:
+        self.boxes = dict[str, Any]()
+        with server.gui.add_folder("show"):
+            for layer in LAYERS:
+                if stage.layers[layer]:
+                    box = server.gui.add_checkbox(NAMES[layer], stage.layers[layer][0].visible)
+                    box.on_update(lambda event, layer=layer: stage.show(layer, event.target.value))
+                    self.boxes[layer] = box
+            if stage.look.gaps:
+                far = f"{1000 * stage.look.gap_m:.1f}"
+                text = f"heat map: surface to collision parts, blue 0 mm to red {far} mm and more"
+                server.gui.add_markdown(text)
+            for note in stage.look.notes:
+                server.gui.add_markdown(plain(note))
+
+
+class TrialList:
+    """Trials as buttons, a page at a time, chosen by policy, domain and outcome; and which ghost goes with them."""
+
+    def __init__(
+        self, server: ViserServer, trials: Sequence[Trial], choose: Callable[[Trial], None], ghosts: Sequence[str],
+        haunt: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._server, self._trials, self._choose = server, tuple(trials), choose
+        self._shown: list[Any] = []
+        with server.gui.add_folder("trials") as self._folder:
+            add = server.gui.add_dropdown
+            first = "twin" if "twin" in ghosts else ghosts[0]
+            self._ghost = add("ghost", tuple(ghosts), initial_value=first)
+            self._ghost.on_update(lambda event: haunt(event.target.value))
+            self._rules = {name: add(name, ("all", *dict.fromkeys(str(getattr(t, name)) for t in trials)))
+                           for name in ("policy", "domain", "success")}  # fmt: skip
+            pages = max(1, -(-len(trials) // PAGE))
+            self._page = server.gui.add_slider("page", 1, max(2, pages), 1, 1, visible=pages > 1)
+            for each in (*self._rules.values(), self._page):
+                each.on_update(lambda _: self._fill())
+        self._marked: Trial | None = None
+        self._fill()
+
+    @property
+    def ghost(self) -> str:
+        """Whose ghost is asked for."""
+        return str(self._ghost.value)
+
+    @ghost.setter
+    def ghost(self, which: str) -> None:
+        if self._ghost.value != which:
+            self._ghost.value = which
+
+    def mark(self, trial: Trial) -> None:
+        """Shows which trial is on the stage."""
+        self._marked = trial
+        self._fill()
+
+    def _fill(self) -> None:
+        found = chosen(self._trials, **{name: str(box.value) for name, box in self._rules.items()})
+        first = PAGE * (int(self._page.value) - 1)
+        wanted = found[first : first + PAGE] or found[:PAGE]
+        for each in self._shown:
+            each.remove()
+        self._shown = []
+        with self._folder:
+            for trial in wanted:
+                here = trial is self._marked
+                button = self._server.gui.add_button(line(trial), color="blue" if here else "gray")
+                button.on_click(lambda _, trial=trial: self._choose(trial))
+                self._shown.append(button)
+            self._shown.append(self._server.gui.add_markdown(f"{len(found)} of {len(self._trials)} trials"))
+
+
+class Timeline:
+    """A slider in seconds, play, jumps to events, and the error under it."""
+
+    def __init__(self, server: ViserServer, seek: Callable[[float], None]) -> None:
+        self._server, self._end_s = server, 1.0
+        self._extra: list[Any] = []
+        with server.gui.add_folder("timeline") as self._folder:
+            self._slider = server.gui.add_slider("time (s)", 0.0, 1.0, STEP_S, 0.0)
+            self._play = server.gui.add_checkbox("play", False)
+            self._text = server.gui.add_markdown("")
+        self._slider.on_update(lambda event: seek(event.target.value))
+
+    @property
+    def playing(self) -> bool:
+        """Whether time moves on by itself."""
+        return bool(self._play.value)
+
+    @property
+    def time_s(self) -> float:
+        """The moment that is shown."""
+        return float(self._slider.value)
+
+    def advance(self, by_s: float) -> None:
+        """Moves time on, from the end to the start."""
+        after = self.time_s + by_s
+        self._slider.value = round(after, 3) if after <= self._end_s else 0.0
+
+    def say(self, text: str) -> None:
+        """A sentence instead of the error."""
+        self._text.content = plain(text)
+
+    def load(self, motion: Motion, told: Apart | None, ghost: str | None) -> None:
+        """Another episode, with its events, and its error against the ghost where there is one."""
+        self._end_s = float(motion.time_s[-1])
+        if self.time_s > self._end_s:
+            self._slider.value = 0.0
+        self._slider.max = max(self._end_s, STEP_S)
+        for each in self._extra:
+            each.remove()
+        self._extra = []
+        words = [f"**{plain(motion.label)}**"]
+        if told is not None and ghost is not None:
+            words.append(f"ghost: {plain(ghost)}")
+            words.append(
+                f"RMSE {told.total_rmse:.3g} {told.unit}; farthest part {1000 * float(told.farthest_m.max()):.1f} mm"
+            )
+        self._text.content = "\n\n".join(words)
+        with self._folder:
+            if told is not None:
+                self._extra.append(self._error(told, motion))
+            for event in motion.events:
+                button = self._server.gui.add_button(f"{event.name} at {event.time_s:.2f} s", color="gray")
+                button.on_click(lambda _, at=event.time_s: self._jump(at))
+                self._extra.append(button)
+
+    def _jump(self, time_s: float) -> None:
+        self._slider.value = float(np.clip(time_s, 0.0, self._end_s))
+
+    def _error(self, told: Apart, motion: Motion) -> Any:
+        from viser import uplot
+
+        rows = [told.time_s, told.rmse, 10 * told.farthest_m]
+        series = [
+            uplot.Series(label="s"),
+            uplot.Series(label=f"RMSE ({told.unit})", stroke="#d62728", width=2),
+            uplot.Series(label="farthest part (dm)", stroke="#2678ff", width=2),
+        ]
+        if motion.events:
+            marks = np.full(len(told.time_s), np.nan)
+            for event in motion.events:
+                marks[int(np.argmin(np.abs(told.time_s - event.time_s)))] = 0.0
+            rows.append(marks)
+            series.append(
+                uplot.Series(label="events", stroke="#222222", width=0, points=uplot.Series_Points(show=True, size=8))
+            )
+        scales = {"x": uplot.Scale(time=False)}
+        return self._server.gui.add_uplot(tuple(rows), tuple(series), scales=scales, aspect=1.8)
+
+
+class Sliders:
+    """A slider for each parameter over the span of its draws, and one that sets all of them to one draw."""
+
+    def __init__(self, server: ViserServer, posterior: Posterior, ask: Callable[[Theta], None]) -> None:
+        self._posterior, self._ask = posterior, ask
+        self._setting = False
+        point = posterior.point()
+        self._each = dict[str, Any]()
+        with server.gui.add_folder("posterior", expand_by_default=False):
+            server.gui.add_markdown("The ghost is simulated again with these parameters and the trial's own commands.")
+            last = len(posterior.draws) - 1
+            self._draw = server.gui.add_slider("draw", 0, max(last, 1), 1, 0)
+            for info in posterior.parameters:
+                low, high = (float(x) for x in np.percentile(posterior.column(info.id), (0, 100)))
+                step = max((high - low) / STEPS, 1e-12)
+                unit = f" ({info.unit})" if info.unit else ""
+                start = float(np.clip(point[info.id], low, max(high, low + step)))
+                box = server.gui.add_slider(f"{info.id}{unit}", low, max(high, low + step), step, start)
+                box.on_update(lambda _: self._moved())
+                self._each[info.id] = box
+        self._draw.on_update(lambda event: self._take(int(event.target.value)))
+
+    @property
+    def theta(self) -> Theta:
+        """What the sliders say."""
+        return Theta({id: float(box.value) for id, box in self._each.items()})
+
+    def _moved(self) -> None:
+        if not self._setting:
+            self._ask(self.theta)
+
+    def _take(self, k: int) -> None:
+        self._setting = True
+        try:
+            for id, value in zip(self._posterior.ids, self._posterior.draws[k].tolist(), strict=True):
+                self._each[id].value = value
+        finally:
+            self._setting = False
+        self._ask(Theta(dict(zip(self._posterior.ids, self._posterior.draws[k].tolist(), strict=True))))
+
+
+def plain(text: str) -> str:
+    """Text from a folder, so that Markdown shows it as it is: no links, no HTML."""
+    return "".join(f"\\{letter}" if letter in "\\`*_{}[]()<>#+-!|~&" else letter for letter in text)
