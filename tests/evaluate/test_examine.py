@@ -97,7 +97,9 @@ def test_a_rebuilt_twin_is_ledgered_and_decides_nothing(exam, practice):
     design = Design(domains_of(["twin=1", "rebuilt=1"]), conditions=1)
     panel = freeze(exam.task.panel_task(), exam.split, design)
     rebuilt = Beliefs(exam.beliefs.twin, rebuilt=Twin.load(practice.twin))
-    found = examine(replace(exam, panel=panel, beliefs=rebuilt, place=None, contenders=exam.contenders[:1]))
+    other = replace(exam.contenders[0], twin="9" * 64)
+    found = examine(replace(exam, panel=panel, beliefs=rebuilt, place=None, contenders=(other,)))
+    assert found.summary["notes"][1] == "the policy 'soft' was made with another twin (9999999999999999)"
     assert exam.split.ledger.lines()[-1].kind == "rebuilt"
     assert "decides nothing" in found.summary["notes"][0]
     assert found.reality == ""

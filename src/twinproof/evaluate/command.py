@@ -108,7 +108,8 @@ def contenders_of(texts: Sequence[str], task: TaskSpec) -> tuple[Contender, ...]
             continue
         policy = Policy.load(Path(where))
         actor = actor_of(policy)
-        found.append(Contender(name, Chunked(actor) if actor.contract.chunk > 1 else actor, policy.hash))
+        acts = Chunked(actor) if actor.contract.chunk > 1 else actor
+        found.append(Contender(name, acts, policy.hash, policy.parents.get("twin", "")))
     return tuple(found)
 
 

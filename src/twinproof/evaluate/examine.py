@@ -53,6 +53,7 @@ class Contender:
     name: str
     actor: Actor
     hash: str
+    twin: str = ""  # the hash of the twin that it was made with, where it was made with one
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +228,10 @@ class _Run:
         found = [f"the holdout was opened {self.opened.attempt} times"] if self.opened.attempt > 1 else []
         if any(domain.kind == "rebuilt" for domain in self.exam.panel.domains):
             found.append("the rebuilt twin has seen the holdout: it is there for comparison and decides nothing")
+        mine = self.exam.beliefs.twin.hash
+        for each in self.exam.contenders:
+            if each.twin and each.twin != mine:
+                found.append(f"the policy {each.name!r} was made with another twin ({each.twin[:16]})")
         return found
 
     def _told(self, place: int) -> Json:
