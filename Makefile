@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS ?= 2
 BENCHES := ingest render worlds  # worlds_gpu and render_gpu need CUDA: python -m bench.worlds_gpu OUT.json
 
-.PHONY: demo test check slow bench constraints clean
+.PHONY: demo test check slow bench docs constraints clean
 
 # The lab plays two real robots: an arm with cameras as far as a twin of it and of a can that one click points at, and a
 # pendulum through the whole loop, to evidence and its report.
@@ -43,6 +43,11 @@ slow: $(STAMP)
 
 bench: $(STAMP)
 	for name in $(BENCHES); do echo "== bench/$$name.py"; $(BIN)/python -m bench.$$name || exit 1; done
+
+# The site in build/site; a link that leads nowhere is an error.
+docs: $(STAMP)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[docs]"
+	$(BIN)/mkdocs build --strict -q
 
 # torch comes first and exactly: an open range would pull gigabytes of CUDA packages.
 $(STAMP): pyproject.toml constraints.txt Makefile
