@@ -86,6 +86,20 @@ def test_ppo_brings_a_pendulum_to_its_goal():
     assert np.mean(near[-3:]) > np.mean(near[:3]) + 0.2
 
 
+def test_the_first_rollout_only_shows_how_large_observations_are():
+    with quiet_torch():
+        mine = learner()
+        mine.restart(0)
+        before = mine.trained()
+        mine.iterate()
+        first = mine.trained()
+        mine.iterate()
+        second = mine.trained()
+    np.testing.assert_array_equal(before.layers[0][0], first.layers[0][0])
+    assert not np.array_equal(before.sd, first.sd)
+    assert not np.array_equal(first.layers[0][0], second.layers[0][0])
+
+
 def test_a_run_that_diverges_says_so():
     with quiet_torch():
         mine = learner()
