@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import resource
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -46,7 +47,7 @@ def task_on(name: str) -> TaskSpec:
         return reach.of(Scene(named.robot_text()))
     from twinproof.lab.models import textures
 
-    folder = Path("/tmp/twinproof-bench-evaluate")
+    folder = Path(tempfile.gettempdir()) / "twinproof-bench-evaluate"
     folder.mkdir(exist_ok=True)
     for file, data in textures.assets().items():
         (folder / file).write_bytes(data)
