@@ -228,16 +228,17 @@ def _recording(source: Path, rig: Path, scratch: Path, config: Compare) -> Recor
 def panel(config: Panel) -> int:
     """`twinproof panel`."""
     from twinproof.evaluate import report
-    from twinproof.evaluate.command import home_of, only_of, task_named
+    from twinproof.evaluate.command import home_of, only_of
     from twinproof.evaluate.freeze import Design, domains_of, freeze
     from twinproof.nouns.errors import ConfigError
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
+    from twinproof.tasks.named import task_named
 
     if config.out.exists():
         raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
     split, twin = Split.load(config.split), Twin.load(config.twin)
-    task = task_named(config.task, twin, home_of(config.home, twin, split), config.relative)
+    task = task_named(config.task, twin, home=home_of(config.home, twin, split), relative=config.relative)
     how = Design(
         domains_of(config.domains, config.reality),
         config.conditions,

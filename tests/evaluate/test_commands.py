@@ -10,7 +10,7 @@ import pytest
 from tests.evaluate.practice import rig
 from tests.nouns import examples
 from twinproof.cli import main
-from twinproof.evaluate.command import contenders_of, home_of, only_of, recorded_home, task_named, task_of_panel
+from twinproof.evaluate.command import contenders_of, home_of, only_of, recorded_home, task_of_panel
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError, PanelError
 from twinproof.nouns.panel import Panel
@@ -19,6 +19,7 @@ from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.split import Split
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
+from twinproof.tasks.named import task_named
 
 DRIVER = """
 from twinproof.evaluate.deploy import NoSight
@@ -102,7 +103,7 @@ def test_a_first_reading_that_is_missing_does_not_count_as_a_home():
 
 
 def test_policies_and_labels_are_read_from_texts(practice):
-    task = task_named("reach", Twin.load(practice.twin), None)
+    task = task_named("reach", Twin.load(practice.twin))
     (one,) = contenders_of(["best=expert"], task)
     assert one.name == "best"
     for text in ("best", "=expert", "best="):
@@ -111,13 +112,11 @@ def test_policies_and_labels_are_read_from_texts(practice):
     assert only_of(["object=can_03"]) == {"object": "can_03"}
     with pytest.raises(ConfigError, match="Write KEY=VALUE"):
         only_of(["object"])
-    with pytest.raises(ConfigError, match="there is no task 'throw'"):
-        task_named("throw", Twin.load(practice.twin), None)
 
 
 def test_a_panel_that_was_frozen_for_another_robot_is_refused(practice):
     twin = Twin.load(practice.twin)
-    other: Panel = examples.panel(task=task_named("reach", twin, None).panel_task())
+    other: Panel = examples.panel(task=task_named("reach", twin).panel_task())
     assert task_of_panel(other, twin, None).name == "reach"
     strange = examples.panel(task=examples.panel().task.__class__("reach", examples.contract(), "there", "not", 3.0))
     with pytest.raises(PanelError, match="does not fit this twin"):

@@ -21,34 +21,17 @@ from twinproof.policies.chunks import Chunked
 from twinproof.policies.load import actor_of
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
-from twinproof.tasks import drawer, handover, lift, push, reach
 from twinproof.tasks.experts import expert_of
 from twinproof.tasks.machine import Machine
+from twinproof.tasks.named import task_named
 from twinproof.tasks.task import TaskSpec
 
 EXPERT = "expert"  # a policy that is the task's own script
 
 
-def task_named(name: str, twin: Twin, home: Mapping[str, float] | None, relative: bool = False) -> TaskSpec:
-    """The task of a name on a twin's robot."""
-    match name:
-        case "reach":
-            return reach.of(twin, home=home, relative=relative)
-        case "push":
-            return push.of(twin, home=home, relative=relative)
-        case "lift":
-            return lift.of(twin, home=home, relative=relative)
-        case "drawer":
-            return drawer.of(twin, home=home, relative=relative)
-        case "handover":
-            return handover.of(twin, home=home, relative=relative)
-        case _:
-            raise ConfigError(f"there is no task {name!r}. Use reach, push, lift, drawer or handover.")
-
-
 def task_of_panel(panel: Panel, twin: Twin, home: Mapping[str, float] | None) -> TaskSpec:
     """The task that a panel was frozen with: its actions say whether they name commands or move them."""
-    tasks = [task_named(panel.task.name, twin, home, relative) for relative in (False, True)]
+    tasks = [task_named(panel.task.name, twin, home=home, relative=relative) for relative in (False, True)]
     for task in tasks:
         if not difference(panel.task.contract, task.deployable):
             return replace(task, horizon_s=panel.task.horizon_s)
