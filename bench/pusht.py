@@ -132,7 +132,7 @@ def main() -> None:
     thing = carved(thing, clips, own, found)
     found = followed(thing, clips, own, found.T_world_object[int(np.argmin(found.lost))])
     print(
-        f"hull of all poses: {_size(thing)}; lost in {found.lost.mean():.0%}; {time.process_time() - began:.0f} CPU-s"
+        f"hull of the fullest masks: {_size(thing)}; lost in {found.lost.mean():.0%}; {time.process_time() - began:.0f} CPU-s"
     )
     _print("pictures it was made from", scores(thing, clips, found))
     sealed = camera_clips(SEALED)
