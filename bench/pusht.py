@@ -131,9 +131,8 @@ def main() -> None:
     thing, found = first, followed(first, clips, own, None)
     thing = carved(thing, clips, own, found)
     found = followed(thing, clips, own, found.T_world_object[int(np.argmin(found.lost))])
-    print(
-        f"hull of the fullest masks: {_size(thing)}; lost in {found.lost.mean():.0%}; {time.process_time() - began:.0f} CPU-s"
-    )
+    spent = f"lost in {found.lost.mean():.0%}; {time.process_time() - began:.0f} CPU-s"
+    print(f"hull of the fullest masks: {_size(thing)}; {spent}", flush=True)
     _print("pictures it was made from", scores(thing, clips, found))
     sealed = camera_clips(SEALED)
     last = found.T_world_object[np.flatnonzero(~found.lost)[-1]]
