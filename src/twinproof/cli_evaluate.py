@@ -140,7 +140,8 @@ class Evaluate:
     twin: Path
     """A Twin folder."""
     policy: tuple[str, ...]
-    """NAME=FOLDER of each policy, or NAME=expert for the task's script. The first is the one under test."""
+    """NAME=FOLDER of each policy (or its served.toml or .onnx), or NAME=expert for the task's script. The first is the
+    one under test."""
     out: Path
     """The new Trials folder."""
     posterior: Path | None = None
@@ -155,6 +156,8 @@ class Evaluate:
     """Instead of a robot: a Recording of real trials, labelled policy, condition and repeat."""
     monitor: bool = False
     """Watch every real trial: the twin foresees each tick, and slows or stops what it no longer explains."""
+    safety: Path | None = None
+    """Limits that are kept on the robot beside its own: a safety.toml (docs/policies.md)."""
     home: tuple[str, ...] = ()
     """As the panel was frozen with."""
     change: str | None = None
@@ -298,7 +301,7 @@ def evaluate(config: Evaluate) -> int:
         beliefs,
         contenders_of(config.policy, task),
         Store(work),
-        _watched(config, place_of(config.robot, task, stated, twin, split), task, beliefs, split),
+        _watched(config, _kept_safe(config, place_of(config.robot, task, stated, twin, split)), task, beliefs, split),
         None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
         "" if config.logged is None else f"logged trials in {config.logged.name}",
         expert_of(task),
@@ -323,6 +326,23 @@ def evaluate(config: Evaluate) -> int:
         )
         report.say(f"  {config.lerobot}: trials of {config.lerobot_domain!r} as a LeRobot dataset")
     return 0
+
+
+def _kept_safe(config: Evaluate, place: Place | None) -> Place | None:
+    """The place with the limits of a safety.toml, where one was given."""
+    from dataclasses import replace
+
+    from twinproof.nouns.errors import ConfigError
+    from twinproof.nouns.twin import Twin
+    from twinproof.policies.safety_file import read_safety
+    from twinproof.sim.scene import Scene
+
+    if config.safety is None:
+        return place
+    if place is None:
+        raise ConfigError("--safety keeps a robot's limits, and no --robot is given. Name one, or leave it out.")
+    robot, scene = place.robot, Scene.of(Twin.load(config.twin))
+    return replace(place, safety=read_safety(config.safety, robot.joints, robot.limits, robot.rate_hz, scene))
 
 
 def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Beliefs, split: Split) -> Place | None:

@@ -13,12 +13,12 @@ from twinproof.evaluate.examine import Contender
 from twinproof.nouns.errors import ConfigError, PanelError, TaskError
 from twinproof.nouns.hashing import content_hash
 from twinproof.nouns.panel import Panel
-from twinproof.nouns.policy import Policy, difference
+from twinproof.nouns.policy import difference
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.split import Split
 from twinproof.nouns.twin import Twin
 from twinproof.policies.chunks import Chunked
-from twinproof.policies.load import actor_of
+from twinproof.policies.load import actor_of, read_policy
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
 from twinproof.tasks.experts import expert_of
@@ -80,7 +80,7 @@ def recorded_home(recording: Recording, joints: Sequence[str]) -> dict[str, floa
 
 
 def contenders_of(texts: Sequence[str], task: TaskSpec) -> tuple[Contender, ...]:
-    """Policies from NAME=FOLDER, or NAME=expert for the task's own script."""
+    """Policies from NAME=FOLDER (or a served.toml, or an ONNX graph), or NAME=expert for the task's own script."""
     found = []
     for text in texts:
         name, sign, where = text.partition("=")
@@ -89,7 +89,7 @@ def contenders_of(texts: Sequence[str], task: TaskSpec) -> tuple[Contender, ...]
         if where == EXPERT:
             found.append(Contender(name, expert_of(task), content_hash([EXPERT, task.name, __version__])))
             continue
-        policy = Policy.load(Path(where))
+        policy = read_policy(Path(where))
         actor = actor_of(policy)
         acts = Chunked(actor) if actor.contract.chunk > 1 else actor
         found.append(Contender(name, acts, policy.hash, policy.parents.get("twin", "")))
