@@ -81,6 +81,8 @@ def view(config: View) -> int:
     handed = handed_for(opened)
     if config.html is not None:
         return _html(config, opened, handed)
+    if config.vr is not None:
+        return _vr(config, opened, handed)
     return _live(config, opened, handed)
 
 
@@ -146,6 +148,7 @@ def look_of(twin: Twin) -> Look:
         far_m,
         subject.worn(),
         tuple(_eye(name, camera, subject.anatomy) for name, camera in twin.cameras.items()),
+        tuple(link.name for link in links if link.name in subject.anatomy.moving),
         tuple(link.name for link in links if any(joint.kind == "free" for joint in link.joints)),
         (*subject.notes, *subject.splat_notes),
     )
@@ -246,6 +249,18 @@ def _html(config: View, opened: Opened, handed: Handed) -> int:
     page = scene_html(handed.look, *_played(config, opened, handed)).encode()
     write_whole(config.html, page)
     sys.stdout.write(f"{config.html}: {len(page) / 1e6:.1f} MB. Open it in a browser.\n")
+    return 0
+
+
+def _vr(config: View, opened: Opened, handed: Handed) -> int:
+    from twinproof.view.vr import write_page
+
+    assert config.vr is not None
+    size = write_page(handed.look, *_played(config, opened, handed), config.vr)
+    sys.stdout.write(
+        f"{config.vr}/index.html: {size / 1e6:.1f} MB with its data. Open it in a browser; for a headset serve the "
+        "folder on localhost or over HTTPS (docs/view.md).\n"
+    )
     return 0
 
 

@@ -10,9 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from twinproof.nouns.errors import TwinproofError
 from twinproof.nouns.theta import Theta
@@ -85,14 +83,15 @@ class Live:
             except TwinproofError as problem:
                 self._say(str(problem))
                 return
-            self._trial = trial
+            self._trial, self.ghost = trial, None
             self.list.mark(trial)
         self.haunt(self.list.ghost)
 
     def haunt(self, which: str) -> None:
         """Shows the same trial of another domain as a ghost, or what the sliders' parameters do, or none."""
         with self._lock:
-            if self._trial is None:
+            simulated = self.ghost is not None and self.ghost.trace.domain == SLIDERS
+            if self._trial is None or (which == SLIDERS and simulated):
                 return
             self.ghost = None
             if which == SLIDERS:
@@ -102,6 +101,22 @@ class Live:
                 if other is not None and other.trace is not None:
                     self.ghost = self._playing(self.opened.trace(other), line(other))
             self._refresh()
+
+    def simulate(self, theta: Theta) -> None:
+        """Makes the ghost what the twin does with these parameters under the trial's own commands."""
+        played = self.played
+        if played is None or self.handed.simulate is None:
+            return
+        try:
+            ghost = self._playing(self.handed.simulate(played.trace, theta), "the twin with the sliders' parameters")
+        except TwinproofError as problem:
+            self._say(str(problem))
+            return
+        with self._lock:
+            if self.played is played:  # else another trial was chosen meanwhile
+                self.ghost = ghost
+                self.list.ghost = SLIDERS
+                self._refresh()
 
     def seek(self, time_s: float) -> None:
         """Moves everything to a moment."""
@@ -148,28 +163,9 @@ class Live:
             self._wake.wait(TICK_S if playing else 0.2)
             self._wake.clear()
             now = time.monotonic()
-            if self._wanted is not None:
-                self._simulate()
+            wanted, self._wanted = self._wanted, None
+            if wanted is not None:
+                self.simulate(wanted)
             if playing and self.timeline is not None:
                 self.timeline.advance(now - before)
             before = now
-
-    def _simulate(self) -> None:
-        theta, self._wanted, played = self._wanted, None, self.played
-        if theta is None or played is None or self.handed.simulate is None:
-            return
-        try:
-            ghost = self._playing(self.handed.simulate(played.trace, theta), "the twin with the sliders' parameters")
-        except TwinproofError as problem:
-            self._say(str(problem))
-            return
-        with self._lock:
-            if self.played is played:
-                self.ghost = ghost
-                self.list.ghost = SLIDERS
-                self._refresh()
-
-
-def poses_of(stage: Stage) -> dict[str, Any]:
-    """Where the links of a stage are now, for tests and scripts."""
-    return {name: np.array(T) for name, T in stage._poses.items()}

@@ -61,6 +61,7 @@ class Look:
     gap_m: float = 0.0  # the distance that has the last colour
     splats: Mapping[str, Splats] = field(default_factory=dict)
     eyes: tuple[Eye, ...] = ()
+    moving: tuple[str, ...] = ()  # links that can move against the world: these have ghosts
     free: tuple[str, ...] = ()  # links that float: a hand may take them
     notes: tuple[str, ...] = ()  # what is not shown as it is, in sentences
 
@@ -71,7 +72,7 @@ class Look:
                 "one 4 × 4 matrix for each, and one link at least."
             )
         named = [part.link for parts in (self.pieces, self.collision, self.gaps, self.eyes) for part in parts]
-        for link in (*named, *self.splats, *self.free):
+        for link in (*named, *self.splats, *self.moving, *self.free):
             if link not in self.links:
                 raise TwinError(f"{self.title}: something hangs on the link {link!r}, which the scene does not have.")
 

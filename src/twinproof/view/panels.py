@@ -124,6 +124,11 @@ class Timeline:
         """The moment that is shown."""
         return float(self._slider.value)
 
+    @property
+    def text(self) -> str:
+        """What is said below the slider."""
+        return str(self._text.content)
+
     def advance(self, by_s: float) -> None:
         """Moves time on, from the end to the start."""
         after = self.time_s + by_s
@@ -154,10 +159,11 @@ class Timeline:
                 self._extra.append(self._error(told, motion))
             for event in motion.events:
                 button = self._server.gui.add_button(f"{event.name} at {event.time_s:.2f} s", color="gray")
-                button.on_click(lambda _, at=event.time_s: self._jump(at))
+                button.on_click(lambda _, at=event.time_s: self.jump(at))
                 self._extra.append(button)
 
-    def _jump(self, time_s: float) -> None:
+    def jump(self, time_s: float) -> None:
+        """Shows a moment."""
         self._slider.value = float(np.clip(time_s, 0.0, self._end_s))
 
     def _error(self, told: Apart, motion: Motion) -> Any:
@@ -201,7 +207,7 @@ class Sliders:
                 box = server.gui.add_slider(f"{info.id}{unit}", low, max(high, low + step), step, start)
                 box.on_update(lambda _: self._moved())
                 self._each[info.id] = box
-        self._draw.on_update(lambda event: self._take(int(event.target.value)))
+        self._draw.on_update(lambda event: self.take(int(event.target.value)))
 
     @property
     def theta(self) -> Theta:
@@ -212,7 +218,8 @@ class Sliders:
         if not self._setting:
             self._ask(self.theta)
 
-    def _take(self, k: int) -> None:
+    def take(self, k: int) -> None:
+        """Sets all of them to one draw."""
         self._setting = True
         try:
             for id, value in zip(self._posterior.ids, self._posterior.draws[k].tolist(), strict=True):

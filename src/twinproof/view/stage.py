@@ -64,7 +64,9 @@ class Stage:
         """Shows or hides the ghost; it is made when it is first seen."""
         if present and not self._ghosts:
             self._ghosts = self._frames_of("ghost")
-            for k, link in enumerate(self.look.links[1:], 1):
+            for k, link in enumerate(self.look.links):
+                if link not in self.look.moving:
+                    continue  # it would only hide the twin's
                 for n, piece in enumerate(_on(self.look.pieces, link)):
                     self._plain(f"/ghost/{k}/mesh{n}", piece, GHOST_COLOUR, 0.4)
         for frame in self._ghosts:

@@ -1,0 +1,84 @@
+"""A folder with a WebXR page: the twin and an episode at real size, in a headset or with mouse and touch.
+
+index.html, app.js   built from web/ (three.js, Spark), shipped with the package
+data.js              what it shows: links, surfaces as GLB, splats as SPZ, poses over time; one script, so that the page
+                     also opens from the disk, where browsers let no page read files
+
+A browser gives a page the headset only over HTTPS or on localhost.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinproof.nouns.files import new_folder
+from twinproof.nouns.mesh_glb import glb_bytes
+from twinproof.nouns.splat_files import write_spz
+from twinproof.view.look import Look, Piece, quats_wxyz
+from twinproof.view.motion import Motion
+from twinproof.view.stage import bounds
+
+if TYPE_CHECKING:
+    from twinproof.nouns.splats import Splats
+
+MOST_SPLATS = 500_000
+BUILT = ("index.html", "app.js", "LICENSES.txt")
+
+
+def write_page(look: Look, motion: Motion | None, ghost: Motion | None, out: Path) -> int:
+    """Writes the page into a new folder; the size of all of it in bytes."""
+    text = f"window.TWINPROOF_DATA = {json.dumps(_told(look.thinned(MOST_SPLATS), motion, ghost), allow_nan=False)};\n"
+    shipped = resources.files("twinproof.view") / "web"
+    with new_folder(out) as scratch:
+        for name in BUILT:
+            (scratch / name).write_bytes((shipped / name).read_bytes())
+        (scratch / "data.js").write_text(text, encoding="utf-8")
+    return sum((out / name).stat().st_size for name in (*BUILT, "data.js"))
+
+
+def _told(look: Look, motion: Motion | None, ghost: Motion | None) -> dict[str, Any]:
+    numbered = {name: k for k, name in enumerate(look.links)}
+    rest = Motion("", 1.0, look.T_world_links[None])
+    pieces = [(piece, "surfaces") for piece in look.pieces] + [(piece, "collision") for piece in look.collision]
+    return {
+        "format": "twinproof/vr/1",
+        "title": look.title,
+        "notes": list(look.notes),
+        "links": list(look.links),
+        "moving": [numbered[name] for name in look.moving],
+        "free": [numbered[name] for name in look.free],
+        "bounds": [corner.tolist() for corner in bounds(look)],
+        "pieces": [_piece(piece, layer, numbered) for piece, layer in pieces],
+        "splats": [{"link": numbered[link], "spz": _text(_spz(own))} for link, own in look.splats.items()],
+        "motion": _course(motion or rest),
+        "ghost": None if ghost is None else _course(ghost),
+    }
+
+
+def _piece(piece: Piece, layer: str, numbered: dict[str, int]) -> dict[str, Any]:
+    return {"link": numbered[piece.link], "layer": layer, "glb": _text(glb_bytes(piece.shape))}
+
+
+def _course(motion: Motion) -> dict[str, Any]:
+    xyzw = np.roll(quats_wxyz(motion.T_world_links), -1, axis=-1)  # as three.js counts
+    rows = np.concatenate([motion.T_world_links[..., :3, 3], xyzw], axis=-1).astype("<f4")
+    events = [{"name": event.name, "time_s": event.time_s} for event in motion.events]
+    return {"label": motion.label, "step_s": motion.step_s, "poses": _text(rows.tobytes()), "events": events}
+
+
+def _spz(splats: Splats) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="twinproof_vr_") as folder:
+        path = Path(folder) / "splats.spz"
+        write_spz(path, splats)
+        return path.read_bytes()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,99 @@
+"""A real Chromium with software GL, which draws a few frames a second: small windows, few splats."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+GL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
+KEPT = os.environ.get("TWINPROOF_SCREENSHOTS")  # a folder for the pictures that tests take
+# viser says this of any splats: it draws copies of one square, and three.js looks for their places in vain.
+KNOWN = 'THREE.BufferGeometry.computeBoundingSphere(): Computed radius is NaN. The "position" attribute'
+PATIENCE_MS = 90_000
+
+
+def browser() -> Iterator[Any]:
+    """Chromium, or a skip that says what is missing."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *GL])
+        yield found
+        found.close()
+
+
+def pages(browser: Any) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
+    """Opens pages, and closes them after the test: what is no longer looked at would still be drawn."""
+    yield functools.partial(page, browser)
+    for context in browser.contexts:
+        context.close()
+
+
+def page(browser: Any, width: int = 420, height: int = 360) -> tuple[Any, list[str]]:
+    """A new page, and the errors that it says from now on."""
+    opened = browser.new_context(viewport={"width": width, "height": height}).new_page()
+    opened.set_default_timeout(PATIENCE_MS)
+    said: list[str] = []
+    opened.on("console", lambda m: said.append(m.text) if m.type == "error" and not m.text.startswith(KNOWN) else None)
+    opened.on("pageerror", lambda problem: said.append(str(problem)))
+    opened.on("dialog", lambda dialog: (said.append("a dialog opened"), dialog.dismiss()))
+    return opened, said
+
+
+def picture(page: Any, name: str) -> np.ndarray:
+    """What the page shows, H × W × 3; kept as NAME.png where TWINPROOF_SCREENSHOTS names a folder."""
+    from PIL import Image
+
+    # Playwright's own way waits until nothing is drawn any more, which a page that plays never grants.
+    line = page.context.new_cdp_session(page)
+    shot = line.send("Page.captureScreenshot", {"format": "png"})
+    line.detach()
+    data = base64.b64decode(shot["data"])
+    if KEPT:
+        Path(KEPT).mkdir(parents=True, exist_ok=True)
+        (Path(KEPT) / f"{name}.png").write_bytes(data)
+    with Image.open(io.BytesIO(data)) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+def until(page: Any, name: str, good: Callable[[np.ndarray], bool], tries: int = 40) -> np.ndarray:
+    """The first picture that is as wanted; the last one where none is."""
+    from playwright.sync_api import Error
+
+    shown = np.zeros((1, 1, 3), np.uint8)
+    for _ in range(tries):
+        try:
+            shown = picture(page, name)
+        except Error as problem:  # nothing was drawn yet
+            if "Unable to capture screenshot" not in str(problem):
+                raise
+        if good(shown):
+            break
+        page.wait_for_timeout(500)
+    return shown
+
+
+def holds(page: Any, condition: str, tries: int = 400) -> None:
+    """Waits until a condition in the page holds. Playwright's own way evaluates strings, which the page forbids."""
+    for _ in range(tries):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError(f"the page never came to {condition}")
+
+
+def coloured(shown: np.ndarray, channel: int, by: int = 60) -> int:
+    """How many pixels have much more of one colour than of the others."""
+    others = np.delete(shown.astype(int), channel, axis=2).max(axis=2)
+    return int((shown[..., channel].astype(int) - others > by).sum())
