@@ -28,8 +28,8 @@ from twinproof.train.tally import Tally
 from twinproof.train.torch_extra import quiet_torch, seed_torch
 from twinproof.train.vec_env import VecEnv
 
-WORLDS, TARGET, LONGEST_CPU_S, ROUND_CPU_S, ROUNDS = 256, 0.95, 170.0, 3.0, 2
-OURS = Ppo(rollout=16, kl=0.0, hidden=HIDDEN)  # 4,096 samples a batch, as Stable-Baselines3 has
+WORLDS, TARGET, LONGEST_CPU_S, ROUND_CPU_S, ROUNDS = 128, 0.95, 170.0, 3.0, 2
+OURS = Ppo(rollout=32, kl=0.0, hidden=HIDDEN)  # 4,096 samples a batch, as Stable-Baselines3 has
 WORKERS = (("Dummy", 8), ("Dummy", 32), ("Dummy", 128), ("Subproc", 2), ("Subproc", 8))
 
 
@@ -39,7 +39,7 @@ def cpu_s() -> float:
 
 
 def ours(seed: int) -> PpoLearner:
-    """256 worlds on two threads."""
+    """128 worlds on two threads."""
     arena = Arena(scene(), reach_task(), WORLDS, draws=thetas(DRAWS), seed=seed, play=Play(nthread=2, current=False))
     learner = PpoLearner(VecEnv(arena), OURS, seed)
     seed_torch(seed, "bench", "train")

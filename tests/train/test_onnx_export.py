@@ -12,11 +12,12 @@ import onnxruntime
 import pytest
 
 from tests.train.networks import contract, network, observations
-from twinproof.nouns.errors import PolicyError
+from twinproof.nouns.errors import MissingExtra, PolicyError
 from twinproof.nouns.policy import Contract, Policy
 from twinproof.nouns.strict import build
 from twinproof.policies.load import actor_of
 from twinproof.train.onnx_export import export_onnx, onnx_bytes
+from twinproof.train.torch_extra import torch_module
 from twinproof.train.written import Origin, policy_of, residual_of
 
 
@@ -80,3 +81,13 @@ def test_what_has_no_graph_is_refused():
         onnx_bytes(Policy("scripted", contract(), {}))
     with pytest.raises(PolicyError, match="is not one that twinproof train writes"):
         onnx_bytes(replace(policy, architecture={**policy.architecture, "activation": "relu"}))
+
+
+def test_a_package_that_is_not_there_is_named_with_the_cure(monkeypatch):
+    policy = policy_of(network(), contract(), Origin({}))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtra, match="ONNX export needs the package onnx"):
+        onnx_bytes(policy)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtra, match="training needs torch, which is not installed"):
+        torch_module()
