@@ -125,7 +125,7 @@ def _main(arguments: list[str]) -> None:
         sys.stderr.write(f"error: {problem}\n")
         sys.exit(1)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted: nothing was kept; what was there before is unchanged\n")
+        sys.stderr.write("interrupted: no result was written; long work goes on where it was when started again\n")
         sys.exit(130)
 
 
