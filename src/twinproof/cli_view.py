@@ -283,6 +283,8 @@ def _live(config: View, opened: Opened, handed: Handed) -> int:
         webbrowser.open(address)
     try:
         threading.Event().wait()
+    except KeyboardInterrupt:
+        sys.stdout.write("the viewer is closed\n")
     finally:
         live.close()
         stop(server)

@@ -97,3 +97,13 @@ def coloured(shown: np.ndarray, channel: int, by: int = 60) -> int:
     """How many pixels have much more of one colour than of the others."""
     others = np.delete(shown.astype(int), channel, axis=2).max(axis=2)
     return int((shown[..., channel].astype(int) - others > by).sum())
+
+
+def scene(shown: np.ndarray) -> np.ndarray:
+    """The part of a picture with nothing but the scene: below viser's note about software GL, above its player."""
+    return shown[140:-45, : shown.shape[1] // 2]
+
+
+def red_and_blue(shown: np.ndarray) -> bool:
+    """Whether the probe's red and blue arms are in the picture."""
+    return coloured(scene(shown), 0) > 30 and coloured(scene(shown), 2) > 30

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from twinproof.cli_view import View, view
-from twinproof.nouns.errors import ConfigError, TwinError
-from twinproof.view.motion import motion_of
-from twinproof.view.static import scene_html
+from twinproof.nouns.errors import ConfigError
 
 
 def test_another_address_has_to_be_meant(run_folder):
@@ -35,10 +38,18 @@ def test_the_page_is_one_file_with_nothing_from_elsewhere(run_folder, tmp_path, 
     assert "scene.html: " in capsys.readouterr().out
 
 
-def test_splats_are_left_out_until_the_page_is_small_enough(handed, opened):
-    motion = motion_of(opened.trace(opened.trials[0]), handed.place, "real")
-    whole = scene_html(handed.look, motion)
-    smaller = scene_html(handed.look, motion, most=len(whole) - 20_000)
-    assert len(smaller) <= len(whole) - 20_000
-    with pytest.raises(TwinError, match="simplify them"):
-        scene_html(handed.look, motion, most=500_000)
+def test_the_viewer_prints_its_address_and_ends_with_ctrl_c(run_folder):
+    command = [sys.executable, "-m", "twinproof.cli", "view", str(run_folder), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as viewer:
+        assert viewer.stdout is not None
+        address = viewer.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(address) as page:
+            assert page.status == 200
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(address.rsplit("/", 2)[0]).close()
+        viewer.send_signal(signal.SIGINT)
+        said, problems = viewer.communicate()
+    assert viewer.returncode == 0
+    assert said.endswith("the viewer is closed\n")
+    assert "Traceback" not in problems

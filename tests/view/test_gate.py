@@ -129,6 +129,17 @@ def test_a_port_that_is_taken_is_told():
     taken.close()
 
 
+def test_nobody_can_open_a_public_tunnel_from_the_page():
+    from viser import _messages
+
+    bound = listen()
+    server = guarded(gate_of(bound), bound, "probe")
+    known = server._websock_server._incoming_handlers
+    assert _messages.ShareUrlRequest not in known
+    assert _messages.ShareUrlDisconnect not in known
+    stop(server)
+
+
 def test_without_viser_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     bound = listen()

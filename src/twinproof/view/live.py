@@ -59,6 +59,8 @@ class Live:
         self._lock = threading.RLock()
         self._wanted: Theta | None = None  # what the sliders ask for and nobody has simulated yet
         self._wake, self._ended = threading.Event(), threading.Event()
+        server.gui.configure_theme(show_logo=False, show_share_button=False)
+        server.gui.main_panel.dock_right()
         self.layers = Layers(server, self.stage)
         self.timeline = Timeline(server, self.seek) if opened.trials else None
         if opened.trials:
@@ -79,7 +81,7 @@ class Live:
         """Shows a trial, with the ghost that the list asks for."""
         with self._lock:
             try:
-                self.played = self._playing(self.opened.trace(trial), line(trial))
+                self.played = self._playing(self.opened.trace(trial), _told(trial))
             except TwinproofError as problem:
                 self._say(str(problem))
                 return
@@ -169,3 +171,8 @@ class Live:
             if playing and self.timeline is not None:
                 self.timeline.advance(now - before)
             before = now
+
+
+def _told(trial: Trial) -> str:
+    """A trial and what its trace shows."""
+    return f"{line(trial)}: {trial.note}" if trial.note else line(trial)

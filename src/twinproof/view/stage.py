@@ -35,7 +35,7 @@ class Stage:
         self._ghosts: list[Any] = []
         self._poses: dict[str, np.ndarray] = {}
         server.scene.set_up_direction("+z")
-        server.scene.configure_default_lights(cast_shadow=False)  # shadows of splats' neighbours would be invented
+        self._light(server)
         for k in range(len(look.links)):
             self._furnish(k)
         self.pose(look.T_world_links)
@@ -109,6 +109,13 @@ class Stage:
         add = self._server.scene.add_mesh_simple
         return add(name, vertices, faces, color=colour, opacity=opacity, flat_shading=True, side="double",
                    cast_shadow=False, receive_shadow=False)  # fmt: skip
+
+    def _light(self, server: ViserServer) -> None:
+        """Even and plain: colours near those of the files, and no shadows, which would be invented."""
+        server.scene.configure_default_lights(enabled=False)
+        server.scene.configure_environment_map(hdri=None)
+        server.scene.add_light_ambient("/light/all", intensity=1.9)
+        server.scene.add_light_directional("/light/sun", intensity=1.6, position=(1.0, -2.0, 3.0), cast_shadow=False)
 
     def _look_from(self, server: ViserServer) -> None:
         low, high = bounds(self.look)
