@@ -33,7 +33,8 @@ def test_a_trial_that_is_not_there_is_refused(run_folder, tmp_path):
 def test_the_page_is_one_file_with_nothing_from_elsewhere(run_folder, tmp_path, capsys):
     assert view(View(run_folder, html=tmp_path / "scene.html")) == 0
     page = (tmp_path / "scene.html").read_text()
-    assert "__VISER_EMBED_DATA__" in page
+    assert "TWINPROOF_DATA" in page
+    assert "src=" not in page.split("<script>")[0]
     assert len(page) < 8_000_000
     assert "scene.html: " in capsys.readouterr().out
 

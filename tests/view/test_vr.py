@@ -75,7 +75,9 @@ def test_the_page_opens_from_the_disk_with_splats_timeline_events_and_a_mouse(pa
     assert tab.locator("#event").text_content() == "contact"
     tab.locator("#after").click()
     assert tab.locator("#event").text_content() == "end"
-    assert tab.locator("#vr").is_disabled()
+    assert tab.locator("#layer-gap").is_visible()
+    assert tab.locator("#marks option").count() == 3
+    assert tab.locator("#vr").is_hidden()
     assert said == []
 
 

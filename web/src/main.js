@@ -8,7 +8,8 @@ import { furnish, haunt, links, rootOf } from "./scene.js";
 
 const data = window.TWINPROOF_DATA;
 const element = (id) => document.getElementById(id);
-const layers = { surfaces: [], splats: [], collision: [] };
+const layers = { surfaces: [], splats: [], collision: [], gap: [] };
+const NAMES = { gap: "gap heat map" };
 const state = { time: 0, playing: false, ready: false, frames: 0 };
 
 const renderer = new THREE.WebGLRenderer({ antialias: false }); // with splats, antialiasing hangs some headsets
@@ -79,6 +80,7 @@ function controls() {
   element("title").textContent = document.title = data.title;
   element("what").textContent = [data.motion.label, data.ghost && `ghost: ${data.ghost.label}`, ...data.notes].filter(Boolean).join(". ");
   element("time").max = motion.end;
+  element("marks").append(...motion.events.map((event) => new Option(event.name, event.time_s))); // ticks
   element("time").disabled = motion.end === 0;
   element("time").addEventListener("input", (event) => {
     play(false);
@@ -88,6 +90,8 @@ function controls() {
   element("before").addEventListener("click", () => jump(-1));
   element("after").addEventListener("click", () => jump(1));
   element("back").addEventListener("click", putBack);
+  element("back").hidden = !data.free.length;
+  for (const id of ["before", "after"]) element(id).hidden = !motion.events.length;
   for (const [name, parts] of Object.entries(layers)) {
     if (!parts.length) continue;
     const box = document.createElement("input");
@@ -98,7 +102,7 @@ function controls() {
     box.addEventListener("change", show);
     show();
     const label = document.createElement("label");
-    label.append(box, ` ${name} `);
+    label.append(box, ` ${NAMES[name] ?? name} `);
     element("layers").append(label);
   }
 }
@@ -124,10 +128,10 @@ function leave() {
 
 async function headset() {
   const button = element("vr");
-  const able = navigator.xr && (await navigator.xr.isSessionSupported("immersive-vr"));
-  if (!able) return;
-  button.disabled = false;
-  button.textContent = "enter VR";
+  const allowed = document.featurePolicy?.allowsFeature("xr-spatial-tracking") ?? true; // not in a report's frame
+  if (!navigator.xr || !allowed || !(await navigator.xr.isSessionSupported("immersive-vr"))) return;
+  button.disabled = button.hidden = false;
+  fit();
   button.addEventListener("click", async () => {
     if (renderer.xr.isPresenting) return renderer.xr.getSession().end();
     const session = await navigator.xr.requestSession("immersive-vr", { optionalFeatures: ["local-floor", "hand-tracking"] });

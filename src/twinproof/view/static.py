@@ -2,23 +2,19 @@
 
 scene_html(look, motion, ghost) -> the page
 
-viser records what is put on its stage, and the page plays it. Splats are thinned until the page is small enough.
+It is the page of `vr` with its scripts inside. Splats are thinned until it is small enough.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from twinproof.nouns.errors import TwinError
-from twinproof.view.gate import gate_of, guarded, listen, stop
 from twinproof.view.look import Look
 from twinproof.view.motion import Motion
-from twinproof.view.stage import Stage
+from twinproof.view.vr import built, data_script
 
 MOST_BYTES = 8_000_000
 MOST_SPLATS = 150_000
 FEWEST_SPLATS = 1_000
-RATE_HZ = 25.0
 
 
 def scene_html(look: Look, motion: Motion | None = None, ghost: Motion | None = None, most: int = MOST_BYTES) -> str:
@@ -38,19 +34,13 @@ def scene_html(look: Look, motion: Motion | None = None, ghost: Motion | None = 
 
 
 def _page(look: Look, motion: Motion | None, ghost: Motion | None) -> str:
-    bound = listen()
-    server = guarded(gate_of(bound), bound, look.title)  # it never has a guest: viser records only where it serves
-    try:
-        stage = Stage(server, look)
-        stage.haunt(ghost is not None)
-        recorder = server.get_scene_serializer()
-        both = [each for each in (motion, ghost) if each is not None]
-        end_s = max((each.time_s[-1] for each in both), default=0.0)
-        for time_s in np.arange(0.0, end_s, 1 / RATE_HZ) if both else ():
-            for each in both:
-                stage.pose(each.at(time_s), ghost=each is ghost)
-            recorder.insert_sleep(1 / RATE_HZ)
-        page: str = recorder.as_html()
-        return page
-    finally:
-        stop(server)
+    scripts = {"data.js": data_script(look, motion, ghost), "app.js": built("app.js").replace("</script", "<\\/script")}
+    page = built("index.html")
+    for name, text in scripts.items():
+        page = _replaced(page, f'<script src="{name}"></script>', f"<script>{text}</script>")
+    return _replaced(page, "script-src 'self' file:", "script-src 'unsafe-inline'")
+
+
+def _replaced(page: str, old: str, new: str) -> str:
+    assert page.count(old) == 1, f"the built index.html has {page.count(old)} of {old!r}"
+    return page.replace(old, new)

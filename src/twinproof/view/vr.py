@@ -34,19 +34,30 @@ BUILT = ("index.html", "app.js", "LICENSES.txt")
 
 def write_page(look: Look, motion: Motion | None, ghost: Motion | None, out: Path) -> int:
     """Writes the page into a new folder; the size of all of it in bytes."""
-    text = f"window.TWINPROOF_DATA = {json.dumps(_told(look.thinned(MOST_SPLATS), motion, ghost), allow_nan=False)};\n"
-    shipped = resources.files("twinproof.view") / "web"
+    text = data_script(look.thinned(MOST_SPLATS), motion, ghost)
     with new_folder(out) as scratch:
         for name in BUILT:
-            (scratch / name).write_bytes((shipped / name).read_bytes())
+            (scratch / name).write_text(built(name), encoding="utf-8")
         (scratch / "data.js").write_text(text, encoding="utf-8")
     return sum((out / name).stat().st_size for name in (*BUILT, "data.js"))
+
+
+def built(name: str) -> str:
+    """One of the files that web/ was built into."""
+    return (resources.files("twinproof.view") / "web" / name).read_text(encoding="utf-8")
+
+
+def data_script(look: Look, motion: Motion | None, ghost: Motion | None) -> str:
+    """What a page shows, as a script that may also stand inside HTML: no end tag can be in it."""
+    text = json.dumps(_told(look, motion, ghost), allow_nan=False).replace("</", "<\\/")
+    return f"window.TWINPROOF_DATA = {text};\n"
 
 
 def _told(look: Look, motion: Motion | None, ghost: Motion | None) -> dict[str, Any]:
     numbered = {name: k for k, name in enumerate(look.links)}
     rest = Motion("", 1.0, look.T_world_links[None])
-    pieces = [(piece, "surfaces") for piece in look.pieces] + [(piece, "collision") for piece in look.collision]
+    layers = {"surfaces": look.pieces, "collision": look.collision, "gap": look.gaps}
+    pieces = [(piece, layer) for layer, parts in layers.items() for piece in parts]
     return {
         "format": "twinproof/vr/1",
         "title": look.title,
