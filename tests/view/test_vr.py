@@ -6,6 +6,7 @@ import functools
 import http.server
 import threading
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.view.browsing import coloured, holds, until
 from twinproof.cli_view import View, view
 from twinproof.nouns.errors import StoreError
 from twinproof.view.motion import motion_of
-from twinproof.view.vr import write_page
+from twinproof.view.vr import BUILT, write_page
 
 EMULATOR = Path(__file__).parents[2] / "web" / "node_modules" / "iwer" / "build" / "iwer.min.js"
 WEAR = """
@@ -146,3 +147,11 @@ def test_the_command_writes_a_page_into_a_new_folder_only(run_folder, tmp_path, 
     assert "for a headset serve the folder on localhost or over HTTPS" in capsys.readouterr().out
     with pytest.raises(StoreError):
         view(View(run_folder, vr=tmp_path / "page"))
+
+
+def test_the_page_that_is_shipped_is_the_one_in_web_and_small_enough():
+    shipped = resources.files("twinproof.view") / "web"
+    source = Path(__file__).parents[2] / "web" / "src" / "index.html"
+    assert (shipped / "index.html").read_text() == source.read_text()
+    assert sum(len((shipped / name).read_bytes()) for name in BUILT) < 5_000_000
+    assert "three" in (shipped / "LICENSES.txt").read_text()

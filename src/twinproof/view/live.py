@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Simulate = Callable[[Trace, Theta], Trace]  # what the twin does under a trace's commands with these parameters
 NONE, SLIDERS = "none", "sliders"
 TICK_S = 0.04
+MOST_SPLATS = 500_000  # what browsers draw fluently
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class Live:
 
     def __init__(self, server: ViserServer, opened: Opened, handed: Handed) -> None:
         self.opened, self.handed = opened, handed
-        self.stage = Stage(server, handed.look)
+        self.stage = Stage(server, handed.look.thinned(MOST_SPLATS))
         self.played: Playing | None = None
         self.ghost: Playing | None = None
         self._trial: Trial | None = None
