@@ -66,6 +66,28 @@ class View:
     """Open the address in a browser."""
 
 
+@dataclass(frozen=True)
+class ScenePage:
+    """A folder with the page of one trial, scene.html, for a report; a stage of `twinproof run`."""
+
+    trials: Path
+    twin: Path
+    posterior: Path
+    out: Path
+    trial: int = 0
+    ghost: str = "twin"
+
+
+def scene_page(config: ScenePage) -> int:
+    """The page of `twinproof view --html`, in a folder of its own."""
+    from twinproof.nouns.files import new_folder
+
+    with new_folder(config.out) as folder:
+        page = folder / "scene.html"
+        asked = View(config.trials, config.twin, config.posterior, html=page, trial=config.trial, ghost=config.ghost)
+        return view(asked)
+
+
 def view(config: View) -> int:
     """`twinproof view`."""
     if config.host != "127.0.0.1" and not config.i_know:

@@ -23,6 +23,7 @@ from twinproof import (
     cli_randomize,
     cli_reconstruct,
     cli_train,
+    cli_view,
 )
 from twinproof.job import Job, decisive
 from twinproof.nouns.errors import ConfigError
@@ -32,7 +33,7 @@ from twinproof.nouns.strict import plain
 
 Config = TypeVar("Config")
 SECTIONS = (
-    "lab", "ingest", "split", "reconstruct", "identify", "randomize", "train", "panel", "evaluate", "evidence"
+    "lab", "ingest", "split", "reconstruct", "identify", "randomize", "train", "panel", "evaluate", "view", "evidence"
 )  # fmt: skip
 LEDGER = ("openings.jsonl", "holdout/key")  # what grows in a split while its episodes are used
 
@@ -50,7 +51,8 @@ def run(do: Doing) -> tuple[Outcome, ...]:
     panel = do("panel", "panel", cli_evaluate.Panel, cli_evaluate.panel, split=split, twin=twin)
     known |= {"randomization": ranges, "panel": panel}
     trials = do("evaluate", "trials", cli_evaluate.Evaluate, cli_evaluate.evaluate, **known)
-    known |= {"recording": recording, "trials": trials}
+    page = do("view", "scene", cli_view.ScenePage, cli_view.scene_page, twin=twin, posterior=posterior, trials=trials)
+    known |= {"recording": recording, "trials": trials, **({"scene": page / "scene.html"} if page else {})}
     do("evidence", "evidence", cli_evidence.Evidence, cli_evidence.evidence, **known)
     return tuple(do.outcomes)
 

@@ -54,3 +54,11 @@ def test_the_viewer_prints_its_address_and_ends_with_ctrl_c(run_folder):
     assert viewer.returncode == 0
     assert said.endswith("the viewer is closed\n")
     assert "Traceback" not in problems
+
+
+def test_a_run_gets_a_folder_with_the_page_of_a_trial(run_folder, tmp_path):
+    from twinproof.cli_view import ScenePage, scene_page
+
+    parts = {name: run_folder / name for name in ("trials", "twin", "posterior")}
+    assert scene_page(ScenePage(**parts, out=tmp_path / "scene")) == 0
+    assert [path.name for path in (tmp_path / "scene").iterdir()] == ["scene.html"]
