@@ -81,11 +81,15 @@ class ScenePage:
 def scene_page(config: ScenePage) -> int:
     """The page of `twinproof view --html`, in a folder of its own."""
     from twinproof.nouns.files import new_folder
+    from twinproof.view.opened import open_folder
 
+    asked = View(config.trials, config.twin, config.posterior, trial=config.trial, ghost=config.ghost)
+    opened = open_folder(asked.folder, asked.twin, asked.posterior)
+    page = _page(asked, opened, handed_for(opened))
     with new_folder(config.out) as folder:
-        page = folder / "scene.html"
-        asked = View(config.trials, config.twin, config.posterior, html=page, trial=config.trial, ghost=config.ghost)
-        return view(asked)
+        (folder / "scene.html").write_bytes(page)
+    sys.stdout.write(f"{config.out / 'scene.html'}: {len(page) / 1e6:.1f} MB\n")
+    return 0
 
 
 def view(config: View) -> int:
@@ -263,12 +267,17 @@ def _played(config: View, opened: Opened, handed: Handed) -> tuple[Motion | None
     return motion(trial), motion(partner if partner is not None and partner.trace is not None else None)
 
 
-def _html(config: View, opened: Opened, handed: Handed) -> int:
-    from twinproof.nouns.files import write_whole
+def _page(config: View, opened: Opened, handed: Handed) -> bytes:
     from twinproof.view.static import scene_html
 
+    return scene_html(handed.look, *_played(config, opened, handed)).encode()
+
+
+def _html(config: View, opened: Opened, handed: Handed) -> int:
+    from twinproof.nouns.files import write_whole
+
     assert config.html is not None
-    page = scene_html(handed.look, *_played(config, opened, handed)).encode()
+    page = _page(config, opened, handed)
     write_whole(config.html, page)
     sys.stdout.write(f"{config.html}: {len(page) / 1e6:.1f} MB. Open it in a browser.\n")
     return 0
