@@ -39,9 +39,15 @@ def test_the_page_is_one_file_with_nothing_from_elsewhere(run_folder, tmp_path, 
     assert "scene.html: " in capsys.readouterr().out
 
 
+def _heeds_ctrl_c() -> None:
+    """What is started in the background of a shell ignores Ctrl-C, and its children too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_the_viewer_prints_its_address_and_ends_with_ctrl_c(run_folder):
     command = [sys.executable, "-m", "twinproof.cli", "view", str(run_folder), "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as viewer:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, preexec_fn=_heeds_ctrl_c, **pipes) as viewer:
         assert viewer.stdout is not None
         address = viewer.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
@@ -50,7 +56,7 @@ def test_the_viewer_prints_its_address_and_ends_with_ctrl_c(run_folder):
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(address.rsplit("/", 2)[0]).close()
         viewer.send_signal(signal.SIGINT)
-        said, problems = viewer.communicate()
+        said, problems = viewer.communicate(timeout=60)
     assert viewer.returncode == 0
     assert said.endswith("the viewer is closed\n")
     assert "Traceback" not in problems
