@@ -70,7 +70,7 @@ class Kept:
         if self.dry:
             return Outcome(stage, folder, "to do")
         if folder.exists():  # a kill came between its last rename and its mark
-            self._aside(folder, "was left without its mark")
+            self._aside(folder, "it was left without its mark.")
         folder.parent.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
         make(folder)
