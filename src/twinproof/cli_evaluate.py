@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from twinproof.evaluate.deploy import Place
     from twinproof.nouns.recording import Recording
     from twinproof.nouns.split import Split
+    from twinproof.nouns.twin import Twin
     from twinproof.tasks.task import TaskSpec
 
 
@@ -262,7 +263,6 @@ def evaluate(config: Evaluate) -> int:
     """`twinproof evaluate`."""
     from twinproof.cli_robot import place_of
     from twinproof.evaluate import report
-    from twinproof.evaluate.beliefs import Beliefs
     from twinproof.evaluate.command import contenders_of, home_of, task_of_panel
     from twinproof.evaluate.examine import Examination, examine
     from twinproof.evaluate.figures_trials import draw_trials
@@ -272,9 +272,7 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.nouns.errors import ConfigError
     from twinproof.nouns.files import remove_tree
     from twinproof.nouns.panel import Panel as Frozen
-    from twinproof.nouns.posterior import Posterior
     from twinproof.nouns.progress import bar
-    from twinproof.nouns.randomization import Randomization
     from twinproof.nouns.recording import Recording
     from twinproof.nouns.split import Split
     from twinproof.nouns.store import Store
@@ -286,12 +284,7 @@ def evaluate(config: Evaluate) -> int:
             raise ConfigError(f"{path} exists. Nothing is overwritten: name another folder, or remove it.")
     frozen, split, twin = Frozen.load(config.panel), Split.load(config.split), Twin.load(config.twin)
     task = task_of_panel(frozen, twin, home_of(config.home, twin, split))
-    beliefs = Beliefs(
-        twin,
-        None if config.posterior is None else Posterior.load(config.posterior),
-        None if config.randomization is None else Randomization.load(config.randomization),
-        None if config.rebuilt is None else Twin.load(config.rebuilt),
-    )
+    beliefs = _beliefs(config, twin)
     stated = next((domain.description for domain in frozen.domains if domain.kind == "real"), "")
     work = config.out.with_name(f".{config.out.name}.work")  # finished trials; gone when all are
     exam = Examination(
@@ -326,6 +319,21 @@ def evaluate(config: Evaluate) -> int:
         )
         report.say(f"  {config.lerobot}: trials of {config.lerobot_domain!r} as a LeRobot dataset")
     return 0
+
+
+def _beliefs(config: Evaluate, twin: Twin) -> Beliefs:
+    """What is believed about the twin's worlds, from the folders that were named."""
+    from twinproof.evaluate.beliefs import Beliefs
+    from twinproof.nouns.posterior import Posterior
+    from twinproof.nouns.randomization import Randomization
+    from twinproof.nouns.twin import Twin
+
+    return Beliefs(
+        twin,
+        None if config.posterior is None else Posterior.load(config.posterior),
+        None if config.randomization is None else Randomization.load(config.randomization),
+        None if config.rebuilt is None else Twin.load(config.rebuilt),
+    )
 
 
 def _kept_safe(config: Evaluate, place: Place | None) -> Place | None:

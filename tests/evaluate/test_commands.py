@@ -12,7 +12,7 @@ from tests.nouns import examples
 from twinproof.cli import main
 from twinproof.evaluate.command import contenders_of, home_of, only_of, recorded_home, task_of_panel
 from twinproof.nouns.episode import Episode
-from twinproof.nouns.errors import ConfigError, PanelError
+from twinproof.nouns.errors import ConfigError, PanelError, TaskError
 from twinproof.nouns.panel import Panel
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.signal import Column, Signal
@@ -90,7 +90,7 @@ def test_a_home_is_stated_or_found_in_the_twin_or_in_calibration(practice):
     assert home_of((), twin, split) is None  # torque-driven: where it hangs
     found = recorded_home(split.parts()[0].recording, ("shoulder", "elbow"))
     assert set(found) == {"shoulder", "elbow"}
-    with pytest.raises(ConfigError, match="is no position"):
+    with pytest.raises(TaskError, match="is no position"):
         home_of(("elbow=high",), twin, split)
     with pytest.raises(ConfigError, match="nothing says where wrist begins"):
         recorded_home(split.parts()[0].recording, ("wrist",))

@@ -21,9 +21,9 @@ from twinproof.policies.chunks import Chunked
 from twinproof.policies.load import actor_of, read_policy
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
+from twinproof.tasks import named
 from twinproof.tasks.experts import expert_of
 from twinproof.tasks.machine import Machine
-from twinproof.tasks.named import task_named
 from twinproof.tasks.task import TaskSpec
 
 EXPERT = "expert"  # a policy that is the task's own script
@@ -31,7 +31,7 @@ EXPERT = "expert"  # a policy that is the task's own script
 
 def task_of_panel(panel: Panel, twin: Twin, home: Mapping[str, float] | None) -> TaskSpec:
     """The task that a panel was frozen with: its actions say whether they name commands or move them."""
-    tasks = [task_named(panel.task.name, twin, home=home, relative=relative) for relative in (False, True)]
+    tasks = [named.task_named(panel.task.name, twin, home=home, relative=relative) for relative in (False, True)]
     for task in tasks:
         if not difference(panel.task.contract, task.deployable):
             return replace(task, horizon_s=panel.task.horizon_s)
@@ -45,14 +45,7 @@ def task_of_panel(panel: Panel, twin: Twin, home: Mapping[str, float] | None) ->
 def home_of(texts: Sequence[str], twin: Twin, split: Split) -> dict[str, float] | None:
     """Where the robot's reset brings it: as stated, as the twin's keyframe says, or as calibration episodes begin."""
     if texts:
-        found = {}
-        for text in texts:
-            name, _, value = text.partition("=")
-            try:
-                found[name.strip()] = float(value)
-            except ValueError:
-                raise ConfigError(f"--home {text!r} is no position. Write it like 'elbow=0.9', in rad or m.") from None
-        return found
+        return named.home_of(tuple(texts))
     try:
         Machine.of(twin)
     except TaskError:  # the scene does not say; what else is wrong with it, the task will say again
