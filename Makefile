@@ -39,7 +39,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --timeout 7200
 
 bench: $(STAMP)
 	for name in $(BENCHES); do echo "== bench/$$name.py"; $(BIN)/python -m bench.$$name || exit 1; done

@@ -107,16 +107,22 @@ def test_a_killed_run_goes_on(job, tmp_path, capsys):
     assert set(states(run, capsys).values()) == {"done"}
 
 
+SECOND = """
+import sys
+from pathlib import Path
+from twinproof.nouns.kept import only_one
+with only_one(Path(sys.argv[1]), lambda text: (Path(sys.argv[1]) / "said").write_text(text)):
+    pass
+"""
+
+
 def test_a_second_run_waits_for_the_first(tmp_path):
     said = []
     with only_one(tmp_path, said.append):
-        handle = os.fork()
-        if handle == 0:
-            with only_one(tmp_path, lambda text: (tmp_path / "said").write_text(text)):
-                os._exit(0)
-        while not (tmp_path / "said").exists():
+        second = subprocess.Popen([sys.executable, "-c", SECOND, str(tmp_path)])
+        while not (tmp_path / "said").exists() and second.poll() is None:
             time.sleep(0.01)
-    assert os.waitpid(handle, 0)[1] == 0
+    assert second.wait(timeout=60) == 0
     assert "waiting for it" in (tmp_path / "said").read_text()
     assert not said
 

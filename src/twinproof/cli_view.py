@@ -313,7 +313,9 @@ def _live(config: View, opened: Opened, handed: Handed) -> int:
     if config.browser:
         webbrowser.open(address)
     try:
-        threading.Event().wait()
+        ended = threading.Event()
+        while not ended.wait(1.0):  # a signal that another thread took is heard a second later
+            pass
     except KeyboardInterrupt:
         sys.stdout.write("the viewer is closed\n")
     finally:

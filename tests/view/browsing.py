@@ -7,7 +7,12 @@ import functools
 import io
 import os
 import shutil
+import subprocess
+import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +25,66 @@ KEPT = os.environ.get("TWINPROOF_SCREENSHOTS")  # a folder for the pictures that
 # viser says this of any splats: it draws copies of one square, and three.js looks for their places in vain.
 KNOWN = 'THREE.BufferGeometry.computeBoundingSphere(): Computed radius is NaN. The "position" attribute'
 PATIENCE_MS = 90_000
+STUCK = "the browser did not answer and was ended: nothing was seen"
+HUNG_S = 240.0  # a test that takes longer has a browser that no longer answers
 
 
-def browser() -> Iterator[Any]:
+@dataclass
+class Browser:
+    """A Chromium that is ended from outside when it no longer answers: most calls to a page would wait for ever."""
+
+    seen: Any
+    process: subprocess.Popen[bytes]
+    stuck: bool = False
+
+    def end(self) -> None:
+        self.stuck = True
+        self.process.kill()
+
+
+def browser() -> Iterator[Browser]:
     """Chromium, or a skip that says what is missing."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *GL])
-        yield found
-        found.close()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, playwright.sync_playwright() as driver:
+        process = _started(profile)
+        try:
+            found = driver.chromium.connect_over_cdp(_address(Path(profile) / "DevToolsActivePort"))
+            yield Browser(found, process)
+        finally:
+            process.kill()
+            process.wait()
 
 
-def pages(browser: Any) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
+def _started(profile: str) -> subprocess.Popen[bytes]:
+    command = [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run", *GL]
+    where = ["--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
+    return subprocess.Popen([*command, *where], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _address(told: Path) -> str:
+    """Where a browser that was just started listens; it writes port and path into a file."""
+    for _ in range(600):
+        lines = told.read_text().splitlines() if told.exists() else []
+        if len(lines) == 2:
+            return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+        time.sleep(0.1)
+    pytest.skip("Chromium did not start within a minute")
+
+
+def pages(browser: Browser) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
     """Opens pages, and closes them after the test: what is no longer looked at would still be drawn."""
-    yield functools.partial(page, browser)
-    for context in browser.contexts:
-        context.close()
+    if browser.stuck:
+        pytest.skip(STUCK)
+    watch = threading.Timer(HUNG_S, browser.end)
+    watch.start()
+    try:
+        yield functools.partial(page, browser.seen)
+        for context in browser.seen.contexts[1:]:  # the first is the browser's own
+            context.close()
+    finally:
+        watch.cancel()
 
 
 def page(browser: Any, width: int = 420, height: int = 360) -> tuple[Any, list[str]]:

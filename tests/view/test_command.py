@@ -39,24 +39,31 @@ def test_the_page_is_one_file_with_nothing_from_elsewhere(run_folder, tmp_path, 
     assert "scene.html: " in capsys.readouterr().out
 
 
-def _heeds_ctrl_c() -> None:
-    """What is started in the background of a shell ignores Ctrl-C, and its children too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# What is started in the background of a shell ignores Ctrl-C, and its children too, until they say otherwise.
+HEEDS_CTRL_C = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from twinproof.cli import main
+main()
+"""
 
 
 def test_the_viewer_prints_its_address_and_ends_with_ctrl_c(run_folder):
-    command = [sys.executable, "-m", "twinproof.cli", "view", str(run_folder), "--no-browser"]
+    command = [sys.executable, "-c", HEEDS_CTRL_C, "view", str(run_folder), "--no-browser"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, preexec_fn=_heeds_ctrl_c, **pipes) as viewer:
-        assert viewer.stdout is not None
-        address = viewer.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address) as page:
-            assert page.status == 200
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(address.rsplit("/", 2)[0]).close()
-        viewer.send_signal(signal.SIGINT)
-        said, problems = viewer.communicate(timeout=60)
+    with subprocess.Popen(command, **pipes) as viewer:
+        try:
+            assert viewer.stdout is not None
+            address = viewer.stdout.readline().strip()
+            assert address.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(address, timeout=60) as page:
+                assert page.status == 200
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(address.rsplit("/", 2)[0], timeout=60).close()
+            viewer.send_signal(signal.SIGINT)
+            said, problems = viewer.communicate(timeout=60)
+        finally:
+            viewer.kill()  # a viewer that is not asked to end lives for ever, and `with` would wait for it
     assert viewer.returncode == 0
     assert said.endswith("the viewer is closed\n")
     assert "Traceback" not in problems
