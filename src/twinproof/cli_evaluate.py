@@ -113,8 +113,8 @@ class Panel:
     """The policy transfers when the lower bound of its real success is above this."""
     home: tuple[str, ...] = ()
     """Where the robot's reset brings it, 'elbow=0.9'. Default: the twin's keyframe, or how calibration begins."""
-    relative: bool = False
-    """Actions move the last command instead of naming the next one."""
+    relative: bool = True
+    """Actions move the last command, as `twinproof train` has it; --no-relative: they name the next one."""
     seed: int = 0
     """Decides conditions, their seeds and the order of trials."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from twinproof.evaluate.deploy import Place, Sight
     from twinproof.lab.robot import LabRobot
-    from twinproof.nouns.robot import Robot
+    from twinproof.nouns.robot import Observation, Robot
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
     from twinproof.tasks.task import Setup, TaskSpec
@@ -28,8 +29,7 @@ def place_of(text: str | None, task: TaskSpec, stated: str, twin: Twin, split: S
     if not text.startswith("lab:"):
         robot, sight = _driver(Path(text))
         return Place(robot, stated or f"the robot of {Path(text).name}", sight or _sight(task, twin, split))
-    sight = _sight(task, twin, split)
-    practice, bench = _lab_robot(text, sight)
+    practice, bench, sight = _lab_robot(text, task, twin, split)
     return Place(practice, f"lab bench '{bench}', simulated", sight, referee=partial(_lab_word, practice))
 
 
@@ -52,8 +52,31 @@ def _lab_word(robot: LabRobot, task: TaskSpec, setup: Setup) -> bool | None:
     return robot.succeeded(behaviour, np.array(setup.goal) if robot.bench.goals.get(behaviour) else None)
 
 
-def _lab_robot(text: str, sight: Sight) -> tuple[LabRobot, str]:
-    """The practice robot of 'lab:BENCH?plant=0&effects=all', with the cameras that the sight looks through."""
+class Markers:
+    """A practice bench's own tracker (tag or mocap) as a sight: the newest pose it had, until it is lost for long."""
+
+    def __init__(self, robot: LabRobot, body: str) -> None:
+        self._robot, self._body = robot, body
+
+    def begin(self, seen: Observation, setup: Setup) -> None:
+        """A new episode: what was seen before does not count."""
+        self._last: tuple[float, np.ndarray] | None = None
+
+    def look(self, seen: Observation) -> Mapping[str, np.ndarray]:
+        """The newest pose; nothing where the object was lost for longer than LOST_S."""
+        from twinproof.evaluate.sight import LOST_S
+
+        found = self._robot.tracked()
+        if found is not None:
+            self._last = (seen.stamp_s, found)
+        if self._last is None or seen.stamp_s - self._last[0] > LOST_S:
+            return {}
+        return {self._body: self._last[1]}
+
+
+def _lab_robot(text: str, task: TaskSpec, twin: Twin, split: Split) -> tuple[LabRobot, str, Sight]:
+    """The practice robot of 'lab:BENCH?plant=0&effects=all&tracker=mocap', and what sees the task's object for it: that
+    tracker, or else the twin's splats through the cameras that they are seen by."""
     from urllib.parse import parse_qsl
 
     from twinproof.evaluate.sight import TwinSight
@@ -62,14 +85,21 @@ def _lab_robot(text: str, sight: Sight) -> tuple[LabRobot, str]:
 
     bench, _, query = text.removeprefix("lab:").partition("?")
     asked = dict(parse_qsl(query))
-    if set(asked) - {"plant", "effects"} or not asked.get("plant", "0").isdigit():
-        raise ConfigError(f"--robot {text!r} cannot be read. Write 'lab:push?plant=0&effects=all'.")
+    if set(asked) - {"plant", "effects", "tracker"} or not asked.get("plant", "0").isdigit():
+        raise ConfigError(
+            f"--robot {text!r} cannot be read. Write 'lab:push?plant=0&effects=all', and &tracker=mocap where nothing "
+            "is to be seen in pictures."
+        )
     plant, effects = int(asked.get("plant", "0")), asked.get("effects", "all")
+    if task.tracked and "tracker" in asked:
+        practice = LabRobot(bench, plant, effects=effects, tracker=asked["tracker"])
+        return practice, bench, Markers(practice, task.tracked[0])
+    sight = _sight(task, twin, split)
     if not isinstance(sight, TwinSight):
-        return LabRobot(bench, plant, effects=effects), bench
+        return LabRobot(bench, plant, effects=effects), bench, sight
     lens = next(iter(sight.cameras.values())).lens
     cameras, size = tuple(sight.cameras), (lens.width, lens.height)
-    return LabRobot(bench, plant, effects=effects, cameras=cameras, size=size), bench
+    return LabRobot(bench, plant, effects=effects, cameras=cameras, size=size), bench, sight
 
 
 def _driver(path: Path) -> tuple[Robot, Sight | None]:

@@ -33,7 +33,7 @@ from twinproof.lab.models import textures
 from twinproof.lab.population import instance, measured
 from twinproof.lab.robot import default_limits
 from twinproof.lab.take import PLAYED, Played, play, takes
-from twinproof.lab.tracker import COLUMNS, Tracker, track, tracker
+from twinproof.lab.tracker import COLUMNS, Tracker, frame_of, track, tracker
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.files import new_folder, remove_tree
@@ -169,7 +169,7 @@ class _Session:
         path = ("lab", self.bench.name, f"episode{take.number}")
         signals = self._signals(played, stream(self.seed, *path, "bus"))
         if self.tracker is not None:
-            frame = stream(self.plant.seed, "lab", self.bench.name, "tracker")
+            frame = frame_of(self.plant.seed, self.bench.name)
             signals["object_pose"] = track(played.reality, self.tracker, frame, stream(self.seed, *path, "tracker"))
         videos, shots = {}, {}
         for camera in self.cameras:

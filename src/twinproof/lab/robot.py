@@ -14,6 +14,8 @@ from twinproof.lab.models.things import OBJECT
 from twinproof.lab.population import INSTANCES, Instance, instance
 from twinproof.lab.push import put_object
 from twinproof.lab.reality import Reality
+from twinproof.lab.tracker import Mounted, frame_of
+from twinproof.lab.tracker import tracker as tracker_named
 from twinproof.nouns.errors import RobotError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.robot import Limits, Observation, Picture, Start, numbers
@@ -33,7 +35,9 @@ class LabRobot:
         size: tuple[int, int] = (160, 120),
         limits: Limits | None = None,
         watchdog: int = 5,
+        tracker: str = "",
     ) -> None:
+        """`tracker`: tag or mocap sees the object beside the robot; `tracked` says where."""
         if plant < 0:
             raise RobotError(f"there is no plant {plant}. Use 0 or more.")
         if watchdog < 1:
@@ -48,6 +52,7 @@ class LabRobot:
             if name not in known:
                 raise RobotError(f"bench {bench!r} has no camera {name!r}. It has {', '.join(known) or 'none'}.")
         self._cameras = tuple(known[name] for name in cameras)
+        self._sensor = tracker_named(tracker, self.bench) if tracker else None
         self._reality: Reality | None = None
         self._closed = False
         self.limits = limits or default_limits(bench)
@@ -73,6 +78,9 @@ class LabRobot:
             camera.name: Film(reality, camera, self.size, (*path, condition.session), condition.seed)
             for camera in self._cameras
         }
+        if self._sensor is not None:
+            self._view = Mounted(reality, self._sensor, frame_of(self._plant.seed, self.bench.name))
+            self._luck = stream(condition.seed, *path, "tracker")
         self._reality, self._silent, self._stopped, self._first, self._ticks = reality, 0, False, True, 0
         self._last = reality.held.copy()  # the target at the last tick
         self._next: np.ndarray | None = None  # what was told since
@@ -116,6 +124,14 @@ class LabRobot:
             raise RobotError(f"{found}; needed are {len(self.joints)} numbers, for {', '.join(self.joints)}.")
         self._next = self._limited(wanted)
         self._silent = 0
+
+    def tracked(self) -> np.ndarray | None:
+        """(7,) where the tracker sees the object now, x y z and then w x y z; None where it has lost sight of it."""
+        reality = self._running()
+        if self._sensor is None:
+            raise RobotError(f"nothing tracks the object of bench {self.bench.name!r}. Construct it with a tracker.")
+        pose = self._view.read(reality.world, self._luck)
+        return None if self._luck.uniform() < self._sensor.lost else pose
 
     def close(self) -> None:
         """Ends the session; the robot refuses everything from now on."""

@@ -11,6 +11,7 @@ from twinproof.lab.models.text import quaternion, rotation
 from twinproof.lab.models.things import OBJECT
 from twinproof.lab.reality import Reality
 from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.randomness import stream
 from twinproof.nouns.signal import Column, Signal
 from twinproof.sim.world import World
 
@@ -50,8 +51,7 @@ def track(reality: Reality, sensor: Tracker, frame: np.random.Generator, rng: np
 
     `frame` draws the error of the sensor's own calibration, the same in every episode of a plant.
     """
-    shift, turn = frame.normal(0, sensor.frame_m, 3), rotation(frame.normal(0, sensor.frame_rad, 3))
-    body = OBJECT if reality.world.has("body", OBJECT) else "drawer"
+    view = Mounted(reality, sensor, frame)
     scratch = World(reality.world.model)
     span_s = (len(reality.log.qpos) - 1) * reality.dt
     steps = np.round(np.arange(0, span_s, 1 / sensor.rate_hz) / reality.dt).astype(int)
@@ -59,10 +59,30 @@ def track(reality: Reality, sensor: Tracker, frame: np.random.Generator, rng: np
     for row, step in zip(value, steps, strict=True):
         scratch.qpos[:] = reality.log.qpos[step]
         scratch.kinematics()
-        pose = scratch.body_pose(body)
-        row[:3] = pose[:3, 3] + shift + rng.normal(0, sensor.noise_m, 3)
-        row[3:] = quaternion(turn @ pose[:3, :3] @ rotation(rng.normal(0, sensor.noise_rad, 3)))
+        row[:] = view.read(scratch, rng)
     seen = rng.uniform(size=len(steps)) >= sensor.lost
     seen[[0, -1]] = True
     columns = tuple(Column(name, "m" if k < 3 else "1", "world") for k, name in enumerate(COLUMNS))
     return Signal("object_pose", "pose", columns, np.round(steps[seen] * reality.dt * 1e9) / 1e9, value[seen])
+
+
+class Mounted:
+    """One sensor over one reality, with the error of its own calibration."""
+
+    def __init__(self, reality: Reality, sensor: Tracker, frame: np.random.Generator) -> None:
+        self.sensor, self._body = sensor, OBJECT if reality.world.has("body", OBJECT) else "drawer"
+        self._shift = frame.normal(0, sensor.frame_m, 3)
+        self._turn = rotation(frame.normal(0, sensor.frame_rad, 3))
+
+    def read(self, world: World, rng: np.random.Generator) -> np.ndarray:
+        """(7,) where the sensor sees the object in a world whose kinematics are up to date."""
+        pose = world.body_pose(self._body)
+        place = pose[:3, 3] + self._shift + rng.normal(0, self.sensor.noise_m, 3)
+        return np.array(
+            [*place, *quaternion(self._turn @ pose[:3, :3] @ rotation(rng.normal(0, self.sensor.noise_rad, 3)))]
+        )
+
+
+def frame_of(plant: int, bench: str) -> np.random.Generator:
+    """Draws the error of a tracker's calibration: the same in every recording and trial of a plant."""
+    return stream(plant, "lab", bench, "tracker")
