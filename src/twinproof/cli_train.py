@@ -23,6 +23,7 @@ class Train:
       twinproof train twin randomization --task push --algo student --teacher teacher --history 4 --out policy
       twinproof train twin randomization --task reach --algo clone --split split --out policy
       twinproof train twin randomization --task push --algo residual --base policy --out better
+      twinproof train twin randomization --task push --algo rma --history 16 --out policy
       twinproof train twin randomization --task reach --seeds 3 --worlds 512 --onnx --out policies
 
     A killed run goes on where it was when it is started again with the same settings, to the same curve.
@@ -34,10 +35,10 @@ class Train:
     """A Randomization folder. Without one every episode has the twin's nominal parameters."""
     task: str = "reach"
     """reach, push, lift, drawer, handover, or a file of your own, such as examples/own_task/hover.py."""
-    algo: Literal["ppo", "dagger", "clone", "teacher", "student", "residual"] = "ppo"
+    algo: Literal["ppo", "dagger", "clone", "teacher", "student", "residual", "rma"] = "ppo"
     """ppo: asymmetric critic. dagger: from the task's scripted expert. clone: from the recordings of --split, or from
     the expert where none is given. teacher: PPO that sees privileged channels. student: follows --teacher.
-    residual: PPO on top of --base."""
+    residual: PPO on top of --base. rma: PPO that knows the drawn parameters, then feels them in its --history."""
     out: Path = Path("policy")
     """The new Policy folder; with several seeds a folder of them, seed0, seed1, …"""
     home: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class Train:
     hidden: tuple[int, ...] = (128, 128)
     """Widths of the hidden layers."""
     history: int = 1
-    """Observations that a student, a clone or a DAgger policy sees at once."""
+    """Observations that a student, a clone, a DAgger or an rma policy sees at once."""
     strength: float = 1.0
     """How much of the randomisation: 0 its point, 1 as it is, 2 twice as wide."""
     split: Path | None = None

@@ -126,7 +126,7 @@ def test_a_run_that_was_stopped_with_other_settings_is_refused(practice, tmp_pat
         ({"algo": "student"}, "--algo student needs a policy to stand on. Give it with --teacher POLICY"),
         ({"algo": "residual"}, "--algo residual needs a policy to stand on. Give it with --base POLICY"),
         ({"worlds": 0}, "--worlds is 0; at least 1 is needed"),
-        ({"history": 4}, "--history 4 is for dagger, clone and student; ppo sees one tick"),
+        ({"history": 4}, "--history 4 is for dagger, clone, student and rma; ppo sees one tick"),
         ({"algo": "dagger", "device": "cuda"}, "--algo dagger trains on the CPU only"),
         ({"target": 95.0}, "--target is 95.0; it is a share above 0 and at most 1"),
     ],

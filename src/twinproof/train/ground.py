@@ -18,6 +18,7 @@ from twinproof.tasks.named import home_of, task_named
 from twinproof.tasks.task import TaskSpec
 from twinproof.train.costs import Costs
 from twinproof.train.imitate import Dagger, DaggerLearner, Fit
+from twinproof.train.latent import Latent, LatentLearner
 from twinproof.train.lessons import Lessons, lessons_of
 from twinproof.train.loop import Learner
 from twinproof.train.ppo import Ppo, PpoLearner
@@ -60,9 +61,16 @@ class Asked:
         for name in ("worlds", "steps", "seeds", "history"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--{name} is {getattr(self, name)}; at least 1 is needed.")
-        if self.history > 1 and self.algo not in ("dagger", "clone", "student"):
-            raise ConfigError(f"--history {self.history} is for dagger, clone and student; {self.algo} sees one tick.")
-        if self.device != "cpu" and self.algo not in ("ppo", "teacher"):
+        if self.history > 1 and self.algo not in ("dagger", "clone", "student", "rma"):
+            raise ConfigError(
+                f"--history {self.history} is for dagger, clone, student and rma; {self.algo} sees one tick."
+            )
+        if self.algo == "rma" and (self.history < 2 or self.target is not None):
+            raise ConfigError(
+                "--algo rma feels the parameters in a history, after a first phase of a fixed length. Give --history, "
+                "such as 16, and no --target."
+            )
+        if self.device != "cpu" and self.algo not in ("ppo", "teacher", "rma"):
             raise ConfigError(f"--algo {self.algo} trains on the CPU only. Leave --device out.")
         if self.target is not None and not 0 < self.target <= 1:
             raise ConfigError(f"--target is {self.target}; it is a share above 0 and at most 1.")
@@ -127,6 +135,9 @@ class Ground:
                 return PpoLearner(VecEnv(arena, asked.device, costs=Costs()), ppo, seed)
             case "teacher":
                 return PpoLearner(VecEnv(arena, asked.device, costs=Costs(), teacher=True), ppo, seed)
+            case "rma":
+                env, latent = VecEnv(arena, asked.device, costs=Costs()), Latent(history=asked.history)
+                return LatentLearner(env, ppo, latent, seed, asked.steps)
             case "residual":
                 assert self.other is not None
                 on = Base(actor_of(self.other), asked.share)

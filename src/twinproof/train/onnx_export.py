@@ -83,23 +83,34 @@ class _Graph:
         """The raw output of one network, (N, chunk · actions)."""
         weights = self.policy.weights
         unread = sorted(set(architecture) - {"layers", "activation", "output", "base", "base_architecture",
-                                             "residual_share"})  # fmt: skip
-        if unread or architecture["activation"] != "elu" or architecture.get("output", "limits") != "limits":
+                                             "residual_share", "encoder"})  # fmt: skip
+        if unread or architecture["activation"] != "elu":
             raise PolicyError(
                 f"this policy's architecture {dict(architecture)} is not one that twinproof train writes; only those "
                 "have an ONNX export."
             )
         mean, sd = (self._constant(f"{prefix}input.{n}", weights[f"{prefix}input.{n}"]) for n in ("mean", "sd"))
         x = self._node("Sub", [row, mean], f"{prefix}centred")
-        x = self._node("Div", [x, sd], f"{prefix}scaled")
-        x = self._node("Flatten", [x], f"{prefix}x", axis=1)
-        last = len(architecture["layers"]) - 2
+        rows = self._node("Div", [x, sd], f"{prefix}scaled")
+        x = self._node("Flatten", [rows], f"{prefix}x", axis=1)
+        if "encoder" in architecture:
+            latent = self._layers(x, architecture["encoder"], f"{prefix}encoder.")
+            last = self._constant(f"{prefix}last", np.array([-1]))
+            newest = self._node(
+                "Flatten", [self._node("Gather", [rows, last], f"{prefix}newest", axis=1)], f"{prefix}now"
+            )
+            x = self._node("Concat", [newest, latent], f"{prefix}known", axis=1)
+        return self._layers(x, architecture, prefix)
+
+    def _layers(self, x: str, architecture: Any, prefix: str) -> str:
+        """Dense layers with an ELU between them."""
+        weights, last = self.policy.weights, len(architecture["layers"]) - 2
         for k in range(last + 1):
             names = [self._constant(n, weights[n]) for n in (f"{prefix}layers.{k}.weight", f"{prefix}layers.{k}.bias")]
             x = self._node("Gemm", [x, *names], f"{prefix}layer{k}", transB=1)
             if k < last:
                 x = self._node("Elu", [x], f"{prefix}elu{k}")
-        return x
+        return self._node("Tanh", [x], f"{prefix}tanh") if architecture.get("output") == "tanh" else x
 
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
         contract = self.policy.contract

@@ -1,7 +1,7 @@
 """PPO with an asymmetric critic: rsl_rl's algorithm behind our own settings, loop and checkpoints.
 
-The actor sees the group policy; the critic also privileged. rsl_rl's runner is not used: it logs, prints and saves in
-its own ways (pickles), and cannot go on to the same curve.
+The actor sees the group policy (or what its Body says); the critic also privileged. rsl_rl's runner is not used: it
+logs, prints and saves in its own ways (pickles), and cannot go on to the same curve.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.hashing import Json
+from twinproof.train.networks import first_weights
 from twinproof.train.torch_extra import seed_torch, torch_module
 from twinproof.train.vec_env import VecEnv
 from twinproof.train.written import Trained
@@ -38,27 +39,58 @@ class Ppo:
     asymmetric: bool = True  # the critic sees privileged channels
 
 
+class Body(Protocol):
+    """What an actor is made of: rsl_rl's model of it, and the network that is written in the end."""
+
+    def model(self, observed: Any, actions: int, ppo: Ppo) -> Any: ...
+
+    def trained(self, model: Any) -> Trained: ...
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Layers over what the robot measures."""
+
+    def model(self, observed: Any, actions: int, ppo: Ppo) -> Any:
+        """rsl_rl's actor."""
+        from rsl_rl.models import MLPModel
+
+        return MLPModel(observed, {"actor": ["policy"]}, "actor", actions, **actor_settings(ppo))
+
+    def trained(self, model: Any) -> Trained:
+        """The actor as it stands."""
+        normaliser = model.obs_normalizer
+        return Trained.of(model.mlp, normaliser.mean, normaliser.std + normaliser.eps)
+
+
+PLAIN = Plain()
+
+
+def actor_settings(ppo: Ppo) -> dict[str, Any]:
+    """What every actor's model is told."""
+    noise = {"class_name": "GaussianDistribution", "init_std": ppo.spread, "std_type": "log"}
+    return {"hidden_dims": ppo.hidden, "activation": "elu", "obs_normalization": True, "distribution_cfg": noise}
+
+
 class PpoLearner:
     """Networks, optimiser and rollout storage for one environment; `iterate` is a rollout and its update."""
 
-    def __init__(self, env: VecEnv, ppo: Ppo, seed: int) -> None:
+    def __init__(self, env: VecEnv, ppo: Ppo, seed: int, body: Body = PLAIN) -> None:
         from rsl_rl.algorithms import PPO
         from rsl_rl.models import MLPModel
         from rsl_rl.storage import RolloutStorage
 
         seed_torch(seed, "train", "networks")
-        self.env, self.ppo = env, ppo
+        self.env, self.ppo, self.body = env, ppo, body
         observed = env.get_observations()
         more = [name for name in observed.keys() if name == "privileged" and ppo.asymmetric]  # noqa: SIM118  a TensorDict
-        critic_sees = ["policy", *more]
-        groups = {"actor": ["policy"], "critic": critic_sees}
-        noise = {"class_name": "GaussianDistribution", "init_std": ppo.spread, "std_type": "log"}
+        groups = {"critic": ["policy", *more]}
         shape = {"hidden_dims": ppo.hidden, "activation": "elu", "obs_normalization": True}
-        actor = MLPModel(observed, groups, "actor", env.num_actions, distribution_cfg=noise, **shape)
+        actor = body.model(observed, env.num_actions, ppo)
         critic = MLPModel(observed, groups, "critic", 1, **shape)
         storage = RolloutStorage("rl", env.num_envs, ppo.rollout, observed, [env.num_actions], env.device)
-        _begin(actor.mlp, 0.01)
-        _begin(critic.mlp, 1.0)
+        first_weights(actor.mlp, 0.01)
+        first_weights(critic.mlp, 1.0)
         self.algorithm = PPO(
             actor,
             critic,
@@ -124,9 +156,7 @@ class PpoLearner:
 
     def trained(self) -> Trained:
         """The actor as it stands."""
-        actor = self.algorithm.get_policy()
-        normaliser = actor.obs_normalizer
-        return Trained.of(actor.mlp, normaliser.mean, normaliser.std + normaliser.eps)
+        return self.body.trained(self.algorithm.get_policy())
 
     def start_from(self, trained: Trained) -> None:
         """Puts a trained network in place of the actor's first weights."""
@@ -180,13 +210,3 @@ class PpoLearner:
             {"state": state, "param_groups": [{**group, "lr": rate} for group in groups]}
         )
         algorithm.learning_rate = rate
-
-
-def _begin(network: Any, last: float) -> None:
-    """First weights: orthogonal, so that signals keep their size through the layers, and a last layer of this gain. A
-    small one lets the arm begin near its last command, whatever the seed."""
-    torch = torch_module()
-    layers = [layer for layer in network if hasattr(layer, "weight")]
-    for layer in layers:
-        torch.nn.init.orthogonal_(layer.weight, gain=last if layer is layers[-1] else 2**0.5)
-        torch.nn.init.zeros_(layer.bias)

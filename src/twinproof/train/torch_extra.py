@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,3 +55,19 @@ def seed_torch(seed: int, *path: str) -> int:
     number = int(stream(seed, *path).integers(2**31))
     torch_module().manual_seed(number)
     return number
+
+
+def adam_arrays(optimizer: Any) -> dict[str, Any]:
+    """The slots of an optimiser by "index.slot"."""
+    state = optimizer.state_dict()["state"]
+    return {f"{index}.{name}": value for index, slots in state.items() for name, value in slots.items()}
+
+
+def adam_restored(optimizer: Any, arrays: Mapping[str, Any]) -> None:
+    """The inverse of `adam_arrays`; the settings stay as they are."""
+    torch, state = torch_module(), dict[int, dict[str, Any]]()
+    for name, array in arrays.items():
+        index, slot = name.split(".", 1)
+        state.setdefault(int(index), {})[slot] = torch.tensor(array)
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.ledger import LedgerHead
 from twinproof.nouns.policy import Contract, Policy, require_same
+
+Output = Literal["limits", "tanh"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,13 +23,13 @@ class Trained:
     layers: tuple[tuple[np.ndarray, np.ndarray], ...]  # weight (out, in) and bias (out) of each
     mean: np.ndarray  # (width,) of one observation, not of its history
     sd: np.ndarray
+    encoder: tuple[tuple[np.ndarray, np.ndarray], ...] = ()  # of the history, where the policy has one
+    output: Output = "limits"  # "tanh": squashed into the limits of the actions
 
     @staticmethod
-    def of(sequential: Any, mean: Any, sd: Any) -> Trained:
-        """From a torch Sequential of Linear and ELU."""
-        layers = [layer for layer in sequential if hasattr(layer, "weight")]
-        pairs = tuple((_numpy(layer.weight), _numpy(layer.bias)) for layer in layers)
-        return Trained(pairs, _numpy(mean), _numpy(sd))
+    def of(sequential: Any, mean: Any, sd: Any, encoder: Any = ()) -> Trained:
+        """From torch Sequentials of Linear and ELU."""
+        return Trained(_pairs(sequential), _numpy(mean), _numpy(sd), _pairs(encoder))
 
 
 @dataclass(frozen=True)
@@ -91,19 +93,32 @@ def trained_of(policy: Policy, contract: Contract, where: str) -> Trained:
     if policy.kind != "mlp" or "input.mean" not in policy.weights or not count:
         raise PolicyError(f"{where} is no network that twinproof train wrote: it lacks 'input.mean' or its layers.")
     layers = tuple((policy.weights[f"layers.{k}.weight"], policy.weights[f"layers.{k}.bias"]) for k in range(count))
-    return Trained(layers, policy.weights["input.mean"], policy.weights["input.sd"])
+    output: Output = "tanh" if policy.architecture.get("output") == "tanh" else "limits"
+    return Trained(layers, policy.weights["input.mean"], policy.weights["input.sd"], output=output)
 
 
 def _architecture(trained: Trained) -> dict[str, Json]:
-    widths = [trained.layers[0][0].shape[1], *(len(bias) for _, bias in trained.layers)]
-    return {"layers": widths, "activation": "elu", "output": "limits"}
+    found: dict[str, Json] = {"layers": _widths(trained.layers), "activation": "elu", "output": trained.output}
+    if trained.encoder:
+        found["encoder"] = {"layers": _widths(trained.encoder), "activation": "elu"}
+    return found
+
+
+def _widths(layers: tuple[tuple[np.ndarray, np.ndarray], ...]) -> list[int]:
+    return [layers[0][0].shape[1], *(len(bias) for _, bias in layers)]
 
 
 def _arrays(trained: Trained) -> dict[str, np.ndarray]:
     arrays = {"input.mean": trained.mean, "input.sd": trained.sd}
-    for k, (weight, bias) in enumerate(trained.layers):
-        arrays |= {f"layers.{k}.weight": weight, f"layers.{k}.bias": bias}
+    for prefix, layers in (("", trained.layers), ("encoder.", trained.encoder)):
+        for k, (weight, bias) in enumerate(layers):
+            arrays |= {f"{prefix}layers.{k}.weight": weight, f"{prefix}layers.{k}.bias": bias}
     return {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
+
+
+def _pairs(sequential: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    layers = [layer for layer in sequential if hasattr(layer, "weight")]
+    return tuple((_numpy(layer.weight), _numpy(layer.bias)) for layer in layers)
 
 
 def _numpy(tensor: Any) -> np.ndarray:
