@@ -17,7 +17,7 @@ from twinproof.nouns.twin import Alignment, Body, Twin, TwinCamera
 from twinproof.sim.scene import engine
 from twinproof.tasks import push
 from twinproof.tasks.arena import Arena, Play
-from twinproof.tasks.eyes import SplatEyes, pictures_of, with_pictures
+from twinproof.tasks.eyes import SplatEyes, eyes_for, pictures_of, with_pictures
 from twinproof.tasks.sensed import Sensed
 from twinproof.tasks.task import Setup
 
@@ -79,7 +79,7 @@ def task(twin):
 
 def red_at(picture):
     """The middle of what is red, in pixels (x, y)."""
-    redness = np.clip(picture[..., 0] - picture[..., 1], 0, None)
+    redness = np.clip(picture[..., 0].astype(float) - picture[..., 1], 0, None)
     y, x = np.mgrid[: picture.shape[0], : picture.shape[1]]
     return np.array([(redness * x).sum(), (redness * y).sum()]) / redness.sum()
 
@@ -89,21 +89,22 @@ def test_pictures_show_where_the_object_is_in_each_world(twin, task, kind):
     eyes = SplatEyes(twin, ("above",))
     arena = Arena(twin, with_pictures(task, eyes), 2, play=Play(bank=2, nthread=1), arrays=kind, eyes=eyes)
     setups = [Setup((0.4, 0.0), at, 0.0) for at in ((0.3, 0.0), (0.4, 0.1))]
-    seen = np.asarray(arena.reset(setups=setups)["image_above"])
+    seen = np.asarray(arena.reset(setups=setups)["image.above"])
     assert seen.shape == (2, 48, 64, 3)
+    assert seen.dtype == np.uint8
     np.testing.assert_allclose(red_at(seen[0]), [31.5, 23.5], atol=1.0)
     # 60 px at 0.77 m: 0.1 m are 7.8 px; +y of the world is up in the picture
     np.testing.assert_allclose(red_at(seen[1]) - red_at(seen[0]), [7.8, -7.8], atol=1.0)
-    after = np.asarray(arena.step(arena.sensed.last).observations["image_above"])
-    np.testing.assert_allclose(after, seen, atol=0.05)
+    after = np.asarray(arena.step(arena.sensed.last).observations["image.above"])
+    np.testing.assert_allclose(after.astype(int), seen, atol=13)
 
 
 def test_a_camera_on_the_hand_turns_with_it(twin, task):
     eyes = SplatEyes(twin, ("wrist",), width=32)
     arena = Arena(twin, with_pictures(task, eyes), 1, play=Play(bank=1, nthread=1), eyes=eyes)
     at = {"at_m": (0.3, 0.0)}
-    straight = arena.reset(setups=[Setup((0.4, 0.0), **at)])["image_wrist"][0]
-    turned = arena.reset(setups=[Setup((0.4, 0.0), joints={"turn": 0.3}, **at)])["image_wrist"][0]
+    straight = arena.reset(setups=[Setup((0.4, 0.0), **at)])["image.wrist"][0]
+    turned = arena.reset(setups=[Setup((0.4, 0.0), joints={"turn": 0.3}, **at)])["image.wrist"][0]
     assert eyes.shape == (24, 32, 3)
     np.testing.assert_allclose(red_at(straight), [15.5, 11.5], atol=1.0)
     assert np.linalg.norm(red_at(turned) - red_at(straight)) > 2
@@ -114,7 +115,7 @@ def test_a_policy_may_see_pictures_and_no_tracker_on_a_robot_too(twin, task):
     blind = with_pictures(task, eyes, tracker=False)
     names = [channel.name for channel in blind.deployable.observations]
     assert "object_position" not in names
-    assert names[-1] == "image_above"
+    assert names[-1] == "image.above"
     arena = Arena(twin, blind, 1, play=Play(bank=1, nthread=1), eyes=eyes)
     assert set(arena.reset()) == {channel.name for channel in blind.contract.observations}
     shot = Picture(0.0, np.full((96, 128, 3), 128, np.uint8))
@@ -122,7 +123,29 @@ def test_a_policy_may_see_pictures_and_no_tracker_on_a_robot_too(twin, task):
     sensed = replace(Sensed.of_robot(report, np.array([0.4, 0.0])), images=pictures_of(report.images, eyes))
     seen = blind.observe(sensed)
     assert list(seen) == names
-    np.testing.assert_allclose(seen["image_above"], 128 / 255, rtol=1e-6)
+    assert (seen["image.above"] == 128).all()
+    assert seen["image.above"].dtype == np.uint8
+
+
+def test_experts_and_critics_still_see_what_a_tracker_would_give(twin, task):
+    eyes = SplatEyes(twin, ("above",))
+    blind = with_pictures(task, eyes, tracker=False)
+    assert "object_position" in blind.contract.privileged
+    arena = Arena(twin, blind, 1, play=Play(bank=1, nthread=1), eyes=eyes)
+    assert arena.reset()["object_position"].shape == (1, 3)
+
+
+def test_a_contract_says_what_eyes_it_needs(twin, task):
+    eyes = SplatEyes(twin, ("above",), width=32)
+    seen = with_pictures(task, eyes).deployable
+    found = eyes_for(seen, twin)
+    assert (found.names, found.shape) == (eyes.names, (24, 32, 3))
+    assert eyes_for(task.deployable, twin) is None
+    square = [replace(c, shape=(32, 32, 3)) if len(c.shape) == 3 else c for c in seen.observations]
+    with pytest.raises(
+        TaskError, match="the policy sees 'image.above' of the shape .* the twin's camera shows 32 × 24"
+    ):
+        eyes_for(replace(seen, observations=tuple(square)), twin)
 
 
 def test_what_cannot_be_seen_is_said(twin, tmp_path):

@@ -4,8 +4,9 @@ eyes = SplatEyes(twin, ("front",), width=64)
 task = with_pictures(push.of(twin, home=home), eyes, tracker=False)     # sees pictures and joints, no object pose
 arena = Arena(twin, task, 16, eyes=eyes)
 
-On a robot the pictures are the robot's own, brought to the same size: `pictures_of`. On the CPU splats are drawn world
-by world; on a GPU all worlds at once (sim/splat/worlds.py), fixed cameras over a background that is drawn once.
+Pictures are bytes (N, height, width, 3) in channels image.CAMERA. On a robot they are the robot's own, brought to the
+same size: `pictures_of`. On the CPU splats are drawn world by world; on a GPU all worlds at
+once (sim/splat/worlds.py), fixed cameras over a background that is drawn once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from twinproof.nouns.errors import TaskError
-from twinproof.nouns.policy import Channel
+from twinproof.nouns.policy import Channel, Contract
 from twinproof.nouns.robot import Picture
 from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.splats import Splats
@@ -34,10 +35,11 @@ OF_TRACKER = (
     "object_position", "object_rotation", "tip_to_object", "object_to_goal", "handle", "tip_to_handle", "opening",
 )  # fmt: skip
 NOWHERE = Fixed([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+PREFIX = "image."
 
 
 class Eyes(Protocol):
-    """What shows worlds in pictures, (N, height, width, 3) each, colours from 0 to 1."""
+    """What shows worlds in pictures, bytes (N, height, width, 3) each, by camera."""
 
     names: tuple[str, ...]
     shape: tuple[int, int, int]
@@ -98,7 +100,8 @@ class SplatEyes:
         poses, where = np.asarray(moved), None if at is None else np.asarray(at)
         cameras = [Camera(self._lenses[k], np.asarray(mount) if where is None else where[n]) for n in range(len(poses))]
         groups = [dict(zip(self._moving, row, strict=True)) for row in poses]
-        pictures = np.stack([image.over() for image in render_many(self.splats, cameras, moved=groups)])
+        drawn = np.stack([image.over() for image in render_many(self.splats, cameras, moved=groups)])
+        pictures = np.round(255 * np.clip(drawn, 0, 1)).astype(np.uint8)
         if isinstance(moved, np.ndarray):
             return pictures
         import torch
@@ -119,45 +122,71 @@ class SplatEyes:
             self._drawn = [[stage, None] for stage in stages]
         stage, backdrop = self._drawn[k]
         if at is not None:
-            return stage.moved(torch.linalg.inv(at.float()), moved).clamp(0, 1)
+            return _bytes(stage.moved(torch.linalg.inv(at.float()), moved))
         if backdrop is None:
             backdrop = self._drawn[k][1] = stage.fixed(torch.linalg.inv(mount.float())[None])
-        return stage.over(backdrop, moved).clamp(0, 1)
+        return _bytes(stage.over(backdrop, moved))
+
+
+def _bytes(colour: Array) -> Array:
+    """Colours from 0 to 1, in torch, as bytes."""
+    import torch
+
+    return (255 * colour.clamp(0, 1)).round().to(torch.uint8)
 
 
 def with_pictures(task: TaskSpec, eyes: Eyes, tracker: bool = True) -> TaskSpec:
-    """The same task for policies that see pictures image_NAME; without `tracker` they see no object pose."""
-    pictures = tuple(Channel(f"image_{name}", "1", shape=eyes.shape) for name in eyes.names)
+    """The same task for policies that see pictures image.CAMERA. Without `tracker` they see no object pose: what a
+    tracker gives becomes privileged, for experts, teachers and critics."""
+    pictures = tuple(Channel(f"{PREFIX}{name}", "1", 0.0, 255.0, eyes.shape, name) for name in eyes.names)
     hidden = () if tracker else OF_TRACKER
-    kept = tuple(channel for channel in task.contract.observations if channel.name not in hidden)
-    plain = [channel for channel in kept if not channel.privileged]
-    private = [channel for channel in kept if channel.privileged]
+    channels = [replace(c, privileged=c.privileged or c.name in hidden) for c in task.contract.observations]
+    plain = [channel for channel in channels if not channel.privileged]
+    private = [channel for channel in channels if channel.privileged]
 
     def observe(sensed: Sensed) -> Channels:
-        lacking = {name: NOWHERE.like(sensed.position) + 0 * sensed.position[:, :1] for name in task.tracked}
-        whole = sensed if tracker else replace(sensed, objects={**lacking, **sensed.objects})
-        seen = {name: value for name, value in task.observe(whole).items() if name not in hidden}
-        return {**seen, **{f"image_{name}": sensed.images[name] for name in eyes.names}}
+        lacking = [name for name in task.tracked if name not in sensed.objects]
+        nowhere = {name: NOWHERE.like(sensed.position) + 0 * sensed.position[:, :1] for name in lacking}
+        whole = sensed if tracker else replace(sensed, objects={**nowhere, **sensed.objects})
+        seen = {name: value for name, value in task.observe(whole).items() if not (lacking and name in hidden)}
+        return {**seen, **{f"{PREFIX}{name}": sensed.images[name] for name in eyes.names}}
 
     contract = replace(task.contract, observations=(*plain, *pictures, *private))
     return replace(task, contract=contract, observe=observe)
 
 
+def eyes_for(contract: Contract, twin: Twin) -> SplatEyes | None:
+    """The eyes that show what a contract asks to see; None where it asks for no picture."""
+    pictures = [channel for channel in contract.observations if len(channel.shape) == 3]
+    if not pictures:
+        return None
+    found = SplatEyes(twin, [c.name.removeprefix(PREFIX) for c in pictures], width=pictures[0].shape[1])
+    strange = [channel for channel in pictures if channel.shape != found.shape]
+    if strange:
+        high, wide, _ = found.shape
+        raise TaskError(
+            f"the policy sees {strange[0].name!r} of the shape {strange[0].shape}; the twin's camera shows {wide} × "
+            f"{high} bytes of three colours. Train it for pictures of that shape."
+        )
+    return found
+
+
 def pictures_of(images: Mapping[str, Picture], eyes: Eyes) -> dict[str, np.ndarray]:
-    """A robot's pictures (1, height, width, 3) as `eyes` show a twin: averaged to its size, colours from 0 to 1."""
+    """A robot's pictures (1, height, width, 3) as `eyes` show a twin: bytes, averaged to its size."""
     found = {}
     for name in eyes.names:
         if name not in images:
             raise TaskError(f"the robot gave no picture of camera {name!r}. {nearest(name, images)}")
         down, across, _ = eyes.shape
-        rgb = np.asarray(images[name].rgb, dtype=np.float32) / 255
+        rgb = np.asarray(images[name].rgb, dtype=np.float32)
         high, wide = rgb.shape[0] // down, rgb.shape[1] // across
         if (high * down, wide * across) != rgb.shape[:2] or not high or not wide:
             raise TaskError(
                 f"the picture of camera {name!r} is {rgb.shape[1]} × {rgb.shape[0]}, and {across} × {down} is wanted. "
                 "Take pictures of a whole multiple of that."
             )
-        found[name] = rgb.reshape(1, down, high, across, wide, 3).mean(axis=(2, 4))
+        mean = rgb.reshape(1, down, high, across, wide, 3).mean(axis=(2, 4))
+        found[name] = np.round(mean).astype(np.uint8)
     return found
 
 

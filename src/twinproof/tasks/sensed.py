@@ -38,7 +38,7 @@ class Sensed:
     last: Array  # (N, J)
     torque: Array | None = None  # (N, J)
     objects: Mapping[str, Array] = field(default_factory=dict)  # name -> (N, 7)
-    images: Mapping[str, Array] = field(default_factory=dict)  # camera -> (N, height, width, 3), 0 to 1
+    images: Mapping[str, Array] = field(default_factory=dict)  # camera -> bytes (N, height, width, 3)
 
     @classmethod
     def of_robot(
