@@ -130,3 +130,11 @@ def test_rotations_there_and_back_are_the_same():
 def test_what_the_lab_does_not_have_is_said(ask, match):
     with pytest.raises(ConfigError, match=match):
         ask()
+
+
+@pytest.mark.parametrize("name", ["push", "drawer", "handover"])
+def test_a_nominal_scene_says_where_its_arms_begin(name):
+    named = bench(name)
+    world = World(compile_text(named.nominal_scene(None, named.plant(0)), textures.assets()))
+    key = world.model.key("home").qpos
+    assert {joint: float(key[world.joint_slices(joint)[0]][0]) for joint in named.joints} == dict(named.home)

@@ -15,7 +15,7 @@ from twinproof.lab.effects import EFFECTS
 from twinproof.lab.hidden import Plant, View, draw_plant
 from twinproof.lab.models.arm import Placed
 from twinproof.lab.models.room import NOMINAL_LOOK, Look
-from twinproof.lab.models.text import Values, camera_text
+from twinproof.lab.models.text import Values, camera_text, numbers
 from twinproof.lab.population import Instance, mean_instance
 
 if TYPE_CHECKING:
@@ -117,7 +117,22 @@ class Bench(ABC):
         cameras = {
             camera.name: camera_text(camera.name, camera.T_stated, camera.fovy_stated_rad) for camera in plant.cameras
         }
-        return self.scene_text(Values(), NOMINAL_LOOK, thing or self._mean(), cameras, False)
+        return self._with_home(self.scene_text(Values(), NOMINAL_LOOK, thing or self._mean(), cameras, False))
+
+    def _with_home(self, xml: str) -> str:
+        """The model with a keyframe "home", which says where an arm begins; what hangs from its zero has none."""
+        from twinproof.lab.models import textures
+        from twinproof.sim.world import World, compile_text
+
+        if not self.arms:
+            return xml
+        world = World(compile_text(xml, textures.assets()))
+        for name, value in self.home.items():
+            world.set_joint(name, value)
+        for arm in self.arms:
+            world.set_joint(f"{arm.joints[-1]}_mirror", self.home[arm.joints[-1]])
+        key = f'  <keyframe>\n    <key name="home" qpos="{numbers(*world.qpos)}"/>\n  </keyframe>\n'
+        return xml.replace("</mujoco>", f"{key}</mujoco>")
 
     def plant(self, seed: int) -> Plant:
         """The robot and cameras of this number."""
