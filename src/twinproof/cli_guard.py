@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
 from twinproof import settings
+
+if TYPE_CHECKING:
+    from twinproof.evidence.audit_trials import Measured, Rows
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Audit:
     examples:
       twinproof audit evidence                   hashes, ledger, figures, claims and report, all computed anew
       twinproof audit evidence split posterior   also checks the folders that it stands on
+      twinproof audit evidence recording twin    also replays the holdout's episodes: metrics of single trials
       twinproof audit split
       twinproof audit split posterior twin       also checks what these artifacts say they saw
 
@@ -97,9 +102,21 @@ def _audit_evidence(config: Audit) -> int:
     from twinproof.nouns.progress import bar
 
     with bar("audit") as progress:
-        found = checked(config.split, config.artifacts, progress)
+        found = checked(config.split, config.artifacts, progress, _measured)
     for folder in config.artifacts:
         if (folder / "split.json").is_file():
             told = split_checked(folder, (config.split,))
             found = Audited((*found.findings, *(of_split(each.ok, each.text) for each in told.findings)))
     return report.audit(found, as_json=config.json)
+
+
+def _measured(rows: Rows, nouns: Mapping[str, Any]) -> Measured:
+    """Metrics that need the robot's ranges and the twin's world, with the functions that evaluate took."""
+    from twinproof.evaluate.again import METRICS, again
+    from twinproof.evidence.audit_trials import Measured
+
+    if not {"recording", "twin"} <= set(nouns):
+        wanted = "give the folders of the recording and of the twin"
+        return Measured(METRICS, left=(f"{', '.join(METRICS)} of single trials: {wanted}.",))
+    found = again(rows.panel, rows.trials, rows.traces, nouns["recording"], nouns["twin"])
+    return Measured(found.names, found.values, found.left)

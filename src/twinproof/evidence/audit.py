@@ -2,8 +2,8 @@
 
 It reads, and changes nothing. Each finding is a plain sentence: confirmed, broken, or open (cannot be confirmed here).
 
-evidence.json -> seal, files -> split, ledger, fits -> trials -> figures, claims -> report     one after another, and as
-                                                                                               far as each can be read
+evidence.json -> seal, files -> split, ledger, fits -> traces, trials -> figures, claims -> report    one after another,
+                                                                                              as far as each can be read
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from twinproof.evidence.audit_inputs import given
 from twinproof.evidence.audit_ledger import history
 from twinproof.evidence.audit_report import report_findings
+from twinproof.evidence.audit_trials import Measure, Rows, trial_findings
 from twinproof.evidence.claims import judge
 from twinproof.evidence.figures import figures_of, same
 from twinproof.evidence.findings import Audited, Finding, Held, broken, confirmed, opened
@@ -34,8 +35,13 @@ FORMAT = "twinproof/evidence/1"
 BESIDE = ("evidence.json", ENVELOPE)  # may lie in the folder without a hash in evidence.json
 
 
-def audit(folder: Path, artifacts: Sequence[Path] = (), progress: Progress = quiet) -> Audited:
-    """Findings about the evidence in a folder, and about the folders it stands on where they are given."""
+def audit(
+    folder: Path, artifacts: Sequence[Path] = (), progress: Progress = quiet, measure: Measure | None = None
+) -> Audited:
+    """Findings about the evidence in a folder, and about the folders it stands on where they are given.
+
+    `measure` computes metrics of single trials that need a simulator; without it they are taken as stated.
+    """
     if not (folder / "evidence.json").is_file():
         raise EvidenceError(f"{folder} holds no evidence.json, so there is nothing to audit. Name an Evidence folder.")
     findings: list[Finding] = []
@@ -47,11 +53,14 @@ def audit(folder: Path, artifacts: Sequence[Path] = (), progress: Progress = qui
     findings += history(head)
     trials = _trials(folder, findings)
     panel = _panel(head, trials, findings)
-    findings += _traces(folder, trials, progress)
+    traces = dict[str, Trace]()
+    findings += _traces(folder, trials, traces, progress)
+    inputs, nouns = given(folder, head, artifacts)
     if panel is not None and trials:
+        findings += trial_findings(Rows(panel, trials, traces), nouns, measure)
         findings += _figures(head, panel, trials)
     findings += report_findings(folder, whole)
-    findings += given(folder, head, artifacts)
+    findings += inputs
     findings += _limits(folder)
     return Audited(tuple(findings))
 
@@ -135,19 +144,21 @@ def _panel(head: Held, trials: tuple[Trial, ...], findings: list[Finding]) -> Pa
     return panel
 
 
-def _traces(folder: Path, trials: tuple[Trial, ...], progress: Progress) -> Iterator[Finding]:
+def _traces(folder: Path, trials: tuple[Trial, ...], sound: dict[str, Trace], progress: Progress) -> Iterator[Finding]:
+    """Every trace hashed again; those that are what their name says are put into `sound`."""
     named = sorted({trial.trace for trial in trials if trial.trace is not None})
     good = 0
     for k, hash in enumerate(named):
         try:
-            found = Trace.load(inside(folder / "traces", hash, EvidenceError)).hash
+            found = Trace.load(inside(folder / "traces", hash, EvidenceError))
         except TwinproofError as problem:
             yield broken("traces", str(problem))
             continue
         progress(k + 1, hash[:12], len(named))
-        if found != hash:
-            yield broken("traces", f"traces/{hash[:16]} holds another trace ({found[:16]}).")
+        if found.hash != hash:
+            yield broken("traces", f"traces/{hash[:16]} holds another trace ({found.hash[:16]}).")
         else:
+            sound[hash] = found
             good += 1
     if named and good == len(named):
         yield confirmed("traces", f"{good} traces are those that the trials name.")
@@ -191,7 +202,6 @@ def _claims(head: Held, panel: Panel, figures: dict[str, Any], before: dict[str,
 def _limits(folder: Path) -> Iterator[Finding]:
     """What no audit can confirm."""
     yield opened("limits", "that the trials happened as their traces say: only who ran them knows.")
-    yield opened("limits", "the metrics of single trials: they are taken as trials.parquet states them.")
     if (folder / ENVELOPE).is_file():
         yield opened("limits", f"who signed it: {ENVELOPE} is there; twinproof verify EVIDENCE --key PUBLIC_KEY tells.")
     else:

@@ -44,10 +44,15 @@ KINDS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def given(folder: Path, head: Held, artifacts: Sequence[Path]) -> Iterator[Finding]:
-    """Each folder against the hash that the evidence states for it; what was not given stays open."""
-    stated = {name: str(entry.get("hash")) for name, entry in head.table("inputs").items()}
+def given(folder: Path, head: Held, artifacts: Sequence[Path]) -> tuple[list[Finding], dict[str, Any]]:
+    """Each folder against the hash that the evidence states for it; and what the right ones hold, by kind."""
     nouns: dict[str, Any] = {}
+    return list(_given(folder, head, artifacts, nouns)), nouns
+
+
+def _given(folder: Path, head: Held, artifacts: Sequence[Path], nouns: dict[str, Any]) -> Iterator[Finding]:
+    """Puts what was read into `nouns`; what was not given stays open."""
+    stated = {name: str(entry.get("hash")) for name, entry in head.table("inputs").items()}
     places: dict[str, Path] = {}
     seen: set[str] = set()
     for place in artifacts:
