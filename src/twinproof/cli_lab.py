@@ -17,6 +17,7 @@ class LabRecord:
       twinproof lab record push --episodes 12 --seed 0 --out practice
       twinproof lab record pendulum --episodes 8 --effects off --truth truth.json --out practice
       twinproof lab record handover --to mcap --size 320 240 --out practice
+      twinproof lab record handover --to mcap --cameras front back --camera-hz 4 --tracker mocap --out practice
       twinproof lab record pendulum --episodes 1 --trajectory trajectory.json --out excited
 
     Writes a dataset, a rig.toml and the nominal model; what is hidden goes to --truth alone.
@@ -40,6 +41,10 @@ class LabRecord:
     """Width and height of the pictures."""
     images: bool = True
     """Whether the cameras run."""
+    cameras: tuple[str, ...] = ()
+    """Only these; all of the bench by default."""
+    camera_hz: float | None = None
+    """Pictures a second, with --to mcap; the bench's own rate by default."""
     tracker: Literal["tag", "mocap"] | None = None
     """A sensor for object poses, with noise and dropouts; without one there is no pose track."""
     behaviours: str | None = None
@@ -82,8 +87,9 @@ def record(config: LabRecord) -> int:
     names = tuple(name.strip() for name in (config.behaviours or "").split(",") if name.strip())
     played = None if config.trajectory is None else read_trajectory(config.trajectory)
     how = Options(
-        config.to, config.effects, config.size, config.images, config.tracker, names, config.scan, trajectory=played
-    )
+        config.to, config.effects, config.size, config.images, config.tracker, names, config.scan,
+        cameras=config.cameras, camera_hz=config.camera_hz, trajectory=played,
+    )  # fmt: skip
     with bar("lab") as progress:
         play(config.bench, config.episodes, config.seed, config.out, config.truth, how, progress)
     report.say(f"reality: lab bench {config.bench!r}, simulated; {config.episodes} episodes in {config.out}")

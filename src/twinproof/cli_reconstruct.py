@@ -31,6 +31,7 @@ class Reconstruct:
       twinproof reconstruct split --robot robot.xml --segmenter sam2:large.pt --click front,0,160,110=mug --out twin
       twinproof reconstruct split --robot robot.xml --board tag36h11:10@hand=0.048 --out twin
       twinproof reconstruct split --scene scene.xml --out twin       every part marked as declared
+      twinproof reconstruct split --robot robot.xml --scene scene.xml --out twin     cameras and offsets from pictures
 
     With --robot, cameras and joint offsets are found from pictures of the robot (no marker, no click), then the
     object's masks, mesh and surfels, then what its motion tells. Finished blocks are kept in OUT_work: a stopped run
@@ -44,7 +45,8 @@ class Reconstruct:
     robot: Path | None = None
     """The robot's MJCF or URDF, as in rig.toml: reconstruct from the pictures."""
     scene: Path | None = None
-    """The whole scene's MJCF or URDF: nothing is looked at, everything is declared."""
+    """The whole scene's MJCF or URDF: nothing is looked at, everything is declared. With --robot, cameras and joint
+    offsets come from the pictures, and the rest is declared."""
     object: str = ""
     """The label of the object to reconstruct. Default: that of the episode in which a riding camera goes farthest."""
     prompts: Path | None = None
@@ -89,8 +91,10 @@ def reconstruct(config: Reconstruct) -> int:
 
     if config.out.exists():
         raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
-    if (config.robot is None) == (config.scene is None):
-        raise ConfigError("reconstruct needs one of --robot (from the pictures) and --scene (as you state it).")
+    if config.robot is None and config.scene is None:
+        raise ConfigError(
+            "reconstruct needs one of --robot (from the pictures) and --scene (as you state it), or both."
+        )
     split, started = Split.load(config.split), datetime.now(UTC)
     calibration, _, _ = split.parts()
     with tempfile.TemporaryDirectory() as scratch, bar("reconstruct") as progress:
@@ -112,7 +116,7 @@ def reconstruct(config: Reconstruct) -> int:
 def _made(
     config: Reconstruct, calibration: Calibration, scratch: Path, ledger: LedgerHead | None, progress: Progress
 ) -> Twin:
-    if config.scene is not None:
+    if config.scene is not None and config.robot is None:
         from twinproof.reconstruct.declare import declared
         from twinproof.sim.scene import Scene
 
@@ -122,6 +126,7 @@ def _made(
     from twinproof.reconstruct.build import Building, built
     from twinproof.reconstruct.object_block import Shaping
     from twinproof.reconstruct.prompts import read_clicks, read_prompts
+    from twinproof.reconstruct.stated import stated
     from twinproof.sim.grid import Plane
 
     assert config.robot is not None
@@ -143,6 +148,8 @@ def _made(
         config.place,
     )
     work = config.out.with_name(config.out.name + "_work")
+    if config.scene is not None:
+        return stated(calibration, config.robot, config.scene, how, work, scratch, progress=progress, ledger=ledger)
     return built(calibration, config.robot, how, work, scratch, progress=progress, ledger=ledger)
 
 

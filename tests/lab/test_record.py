@@ -203,6 +203,8 @@ def test_phases_keep_their_names_in_a_bag(pushes):
         ({"episodes": 0}, "0 episodes cannot be recorded"),
         ({"how": lambda: Options(size=(31, 24))}, "pictures of 31×24 cannot be"),
         ({"how": lambda: Options(to="hdf5")}, "cannot be written as 'hdf5'"),
+        ({"how": lambda: Options(camera_hz=4)}, "has a picture at every tick, not 4 a second. Use mcap"),
+        ({"how": lambda: Options(to="mcap", camera_hz=0)}, "0 pictures a second cannot be taken"),
         ({"how": lambda: Options(behaviours=("dance",))}, "bench 'pendulum' has no behaviour 'dance'"),
         ({"how": lambda: Options(tracker="tag")}, "bench 'pendulum' has no object to track"),
         ({"how": lambda: Options(tracker="eyes")}, "no tracker 'eyes'"),

@@ -65,6 +65,7 @@ class Options:
     scan: bool = True  # every sixth episode carries the wrist camera around
     plant: int | None = None
     cameras: tuple[str, ...] = ()  # only these; all of the bench by default
+    camera_hz: float | None = None  # pictures a second; the bench's own by default
     trajectory: Trajectory | None = None  # every episode plays these commands, and no behaviour
 
     def __post_init__(self) -> None:
@@ -72,6 +73,12 @@ class Options:
             raise ConfigError(f"a recording cannot be written as {self.to!r}. Use lerobot or mcap.")
         if any(side < 16 or side % 2 or side > 4096 for side in self.size):
             raise ConfigError(f"pictures of {self.size[0]}×{self.size[1]} cannot be: even sides from 16 to 4096 are.")
+        if self.camera_hz is not None and self.to != "mcap":
+            raise ConfigError(
+                f"a LeRobot dataset has a picture at every tick, not {self.camera_hz:g} a second. Use mcap."
+            )
+        if self.camera_hz is not None and not 0.5 <= self.camera_hz <= 100:
+            raise ConfigError(f"{self.camera_hz:g} pictures a second cannot be taken. Use 0.5 to 100.")
         if self.trajectory is not None and self.behaviours:
             raise ConfigError("a trajectory and behaviours were asked for. An episode plays one or the other.")
 
@@ -174,7 +181,8 @@ class _Session:
         videos, shots = {}, {}
         for camera in self.cameras:
             span_s = (len(played.reality.log.qpos) - 1) * played.reality.dt
-            shot = schedule(camera, self.bench.camera_hz, span_s, stream(self.seed, *path, camera.name, "shots"))
+            rate_hz = self.options.camera_hz or self.bench.camera_hz
+            shot = schedule(camera, rate_hz, span_s, stream(self.seed, *path, camera.name, "shots"))
             film = Film(played.reality, camera, self.options.size, path, self.seed)
             pictures = zip(shot.stamp_s.tolist(), film.roll(shot), strict=True)
             video = write_pictures(pictures, camera.name, work / f"{take.number:03d}_{camera.name}.mp4")

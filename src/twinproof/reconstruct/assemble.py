@@ -94,7 +94,7 @@ def assembled(
     source: Source = Inferred(calibration.split)
     parts = write_scene(room, things, folder)
     background = next((thing.found.background for thing in things if thing.found.background is not None), None)
-    runs = _write_splats(folder, room, list(parts.values()), background)
+    runs = write_splats(folder, room, list(parts.values()), background)
     said = [note for thing in things for note in (*_said(thing), *parts[thing.found.name].notes)]
     physics = {id: v for thing in things if thing.moved for id, v in thing.moved.theta.items()}
     offsets = {f"joint.{name}.offset": value for name, value in room.found.offsets.items()}
@@ -102,7 +102,7 @@ def assembled(
     return Twin(
         root=folder,
         bodies=_bodies(folder, parts, runs, sources, source),
-        alignment=_alignment(room.found, list(parts.values()), source),
+        alignment=alignment_of(room.found, list(parts.values()), source),
         engine=engine(),
         episodes=calibration.ids,
         parents={"split": calibration.split},
@@ -155,7 +155,7 @@ def _write_scene(folder: Path, room: Room, parts: Sequence[ObjectParts]) -> None
         assets.extend(each.assets)
         world.append(each.element)
     for name, camera in room.cameras.items():
-        _carrier(tree, world, camera).append(_camera(name, camera))
+        carrier_of(tree, world, camera).append(camera_element(name, camera))
     ET.indent(tree)
     (folder / "scene.xml").write_text(ET.tostring(tree, encoding="unicode"), encoding="utf-8")
 
@@ -199,13 +199,13 @@ def _table(world: ET.Element, table: Plane, physical: Physical) -> None:
     )
 
 
-def _carrier(tree: ET.Element, world: ET.Element, camera: FoundCamera) -> ET.Element:
+def carrier_of(tree: ET.Element, world: ET.Element, camera: FoundCamera) -> ET.Element:
     """The element that a camera is mounted on."""
     link = camera.mount.parent
     return next((body for body in tree.iter("body") if body.get("name") == link), world)
 
 
-def _camera(name: str, camera: FoundCamera) -> ET.Element:
+def camera_element(name: str, camera: FoundCamera) -> ET.Element:
     """MuJoCo's cameras look along -z with y up."""
     w, x, y, z = camera.mount.quat_wxyz
     turned = (-x, w, z, -y)  # half a turn about x
@@ -236,7 +236,7 @@ def _bodies(
     return tuple(bodies)
 
 
-def _write_splats(
+def write_splats(
     folder: Path, room: Room, parts: Sequence[ObjectParts], background: Splats | None
 ) -> dict[str, tuple[int, int]]:
     """splats.ply in the scene's frame, one run for each body, in the model's own posture."""
@@ -257,7 +257,7 @@ def _write_splats(
     return runs
 
 
-def _alignment(found: FoundRobot, parts: Sequence[ObjectParts], source: Source) -> Alignment:
+def alignment_of(found: FoundRobot, parts: Sequence[ObjectParts], source: Source) -> Alignment:
     """The robot's own size is the scale; its error is that of the focal lengths and distances."""
     scale = float(np.mean([c.focal_sd for c in found.cameras.values()]))
     position = float(np.mean([c.mount.position_sd_m for c in found.cameras.values()]))

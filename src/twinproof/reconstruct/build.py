@@ -79,7 +79,7 @@ def built(
 ) -> Twin:
     """The Twin, its files in an empty `folder`. What is already in `work` is not made again."""
     store = Store(work)
-    room, key, notes = _room(calibration, robot_model, how, store, progress)
+    room, key, notes = room_of(calibration, robot_model, how, store, progress)
     episode = _episode(calibration, how.object, room)
     name = _name(how, episode)
     asked = content_hash([key, episode.id, name, _told(how.shaping), "object"])
@@ -99,7 +99,7 @@ def built(
     )  # fmt: skip
 
 
-def _room(
+def room_of(
     calibration: Calibration, robot_model: Path, how: Building, store: Store, progress: Progress
 ) -> tuple[Room, str, tuple[str, ...]]:
     """Robot and cameras, calibrated; the key of all that decided them; and what to say."""
@@ -130,7 +130,7 @@ def _object(
     for each, camera in room.riding.items():
         if each in fresh.videos:
             every = max(1, len(fresh.videos[each]) // RIDING_FRAMES)
-            clips[each] = hand_clip(fresh, rig, each, camera, room.robot, room.found, every)
+            clips[each] = hand_clip(fresh, rig, each, camera, room.robot, room.found, how.table, every)
     return found_object(clips, name, how.table, how.shaping, (f"from episode {episode.id[:8]}",), progress)
 
 

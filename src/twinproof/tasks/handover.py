@@ -20,6 +20,7 @@ STAGES = ("grasp", "pick_up", "align", "second_grasp", "release", "place")
 UP_M, MEET_M, NEAR_M = 0.02, 0.03, 0.035
 MEETING_HEIGHT_M = 0.24  # above the arms' feet, halfway between them
 PICK_M, MARK_M = (0.26, 0.33), 0.29  # from a foot towards the other: where the object lies, where it goes
+HELD_M, PRESSED_M = 0.045, 0.004  # where no contact is known: how near a tip is, how far fingers are kept from closing
 
 
 def of(
@@ -46,6 +47,8 @@ def of(
     meeting = Fixed(meeting_m(hand, other))
     pads = [gripper_of(machine.scene, arm) for arm in (first, second)]
     touch = tuple((finger, name) for fingers in pads for finger in fingers)
+    places = (slice(0, len(pads[0])), slice(len(pads[0]), len(touch)))
+    grips = [[machine.joints.index(finger) for finger in arm.fingers] for arm in machine.arms]
 
     def draw(rng: np.random.Generator) -> Setup:
         along = _towards(hand, other)
@@ -65,10 +68,18 @@ def of(
             **time_left(sensed, horizon_s),
         }
 
+    def held(situation: Situation, arm: int) -> Array:
+        """Whether all fingers of an arm touch the object; on a robot, whether it keeps them from closing."""
+        if situation.touching is not None:
+            return situation.touching[:, places[arm]].all(-1)
+        near = distance(situation.tips[machine.arms[arm].tip], situation.objects[name][:, :3]) < HELD_M
+        apart = (situation.position - situation.command)[:, grips[arm]] > PRESSED_M
+        return near & apart.all(-1)
+
     def notes(situation: Situation) -> dict[str, Array]:
         """The stage reached: how many of STAGES have happened, in their order."""
         xp, pose = situation.xp, situation.objects[name]
-        gives, takes = _held(situation, 0, len(pads[0])), _held(situation, len(pads[0]), len(touch))
+        gives, takes = held(situation, 0), held(situation, 1)
         lifted, slow = hand.height(situation) > UP_M, hand.at_rest(situation)
         aligned = gives & (distance(pose[:, :3], meeting.like(pose)) < MEET_M) & slow
         rules = (gives, gives & lifted, aligned, gives & takes, takes & ~gives, ~gives & ~takes & ~lifted & slow)
@@ -145,9 +156,3 @@ def meeting_m(hand: Handling, other: Handling) -> np.ndarray:
 def _towards(hand: Handling, other: Handling) -> np.ndarray:
     way = other.base_m - hand.base_m
     return np.array(way / np.linalg.norm(way))
-
-
-def _held(situation: Situation, begin: int, end: int) -> Array:
-    """Whether all fingers of an arm touch the object."""
-    assert situation.touching is not None, "a handover is judged where contacts are known"
-    return situation.touching[:, begin:end].all(-1)

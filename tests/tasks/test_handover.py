@@ -1,0 +1,35 @@
+"""The stages of a handover, told by contacts in a world and by what is measured on a robot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tests.tasks.scenes import made
+from twinproof.tasks.arena import Arena, Play
+from twinproof.tasks.experts import expert_of
+
+
+def test_what_is_measured_tells_the_stages_that_contacts_tell() -> None:
+    task = made("handover")
+    arena = Arena(task.machine.scene, task, 2, seed=3, play=Play(auto_reset=False, bank=2))
+    expert, seen = expert_of(task), arena.reset()
+    expert.reset(arena.count, 0)
+    measured = {"stage": np.zeros(arena.count)}
+    for _ in range(task.ticks):
+        step = arena.step(expert.act(seen)[:, 0])
+        seen, now = step.observations, arena.situation
+        measured = dict(task.notes(replace(now, touching=None, notes=measured)))
+        if step.done.all():
+            break
+    assert step.succeeded.all()
+    assert (measured["stage"] == now.notes["stage"]).all()
+
+
+def test_fingers_that_close_on_nothing_hold_nothing() -> None:
+    task = made("handover")
+    arena = Arena(task.machine.scene, task, 1, seed=3, play=Play(bank=1))
+    arena.reset()
+    now = replace(arena.situation, touching=None, command=arena.situation.position - 0.02)
+    assert task.notes(now)["stage"] == 0.0  # both tips are far from the object
