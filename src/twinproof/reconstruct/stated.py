@@ -1,4 +1,4 @@
-"""A scene that the user states around a robot that pictures show: cameras and offsets are found, the rest is declared."""
+"""A scene that the user states around a robot that pictures show: cameras and offsets found, the rest declared."""
 
 from __future__ import annotations
 
