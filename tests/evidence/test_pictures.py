@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from scipy.spatial.transform import Rotation
 from tests.generator import practice_episode, practice_rig
 from tests.nouns.examples import write_obj
 from twinproof.evidence.pictures import AT_SHARE, illustrated, pictures_of
+from twinproof.nouns.mesh import Mesh
+from twinproof.nouns.mesh_files import read_mesh, write_mesh
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.recording import Recording
@@ -128,6 +131,16 @@ def test_an_object_is_shown_near_by_its_mesh_and_by_its_splats(made):
         image = picture(drawn[f"object_block_0_{kind}.png"])
         assert image.shape == (240, 320, 3)
         assert np.linalg.norm(middle(image, 1) - (159.5, 119.5)) < 40, kind
+
+
+def test_a_mesh_is_shown_in_the_colours_of_its_file(made, tmp_path):
+    twin, calibration = made
+    root = tmp_path / "coloured"
+    shutil.copytree(twin.root, root)
+    blue = read_mesh(root / "block.obj")
+    write_mesh(root / "block.obj", Mesh(blue.vertices, blue.faces, np.tile([0.1, 0.1, 0.9], (len(blue.vertices), 1))))
+    image = picture(pictures_of(replace(twin, root=root), calibration)["object_block_0_mesh.png"])
+    assert np.linalg.norm(middle(image, 2) - (159.5, 119.5)) < 40
 
 
 def test_a_twin_without_splats_or_a_recording_without_pictures_has_none_to_draw(made, gathered, folders):

@@ -14,6 +14,8 @@ from twinproof.evidence.svg import between, shown
 
 FEW_PAIRED = 4  # parameters whose pairs leave room for words beside them
 FEW_NOTES = 5  # that are not folded away
+FEW_SIGNALS = 8  # whose model errors leave room for pairs beside them
+FEW_RANGES = 24  # that are not folded away
 DEGREES = 57.29577951308232
 
 
@@ -175,7 +177,7 @@ def posterior(own: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
     nothing = "<p>Every parameter was moved by the data, and no direction is weak.</p>"
     limits = f"<h3>What the data cannot tell</h3>{sentences(weak) or nothing}"
     limits += _model_error(told) + _bands(told["validation"])
-    few = len(told["paired"]) <= FEW_PAIRED
+    few = len(told["paired"]) <= FEW_PAIRED and len(told["discrepancy"]) <= FEW_SIGNALS
     parts.append(f'<div class="two"><div>{pairs}</div><div>{limits}</div></div>' if pairs and few else pairs + limits)
     return section("posterior", "Parameters", *parts)
 
@@ -240,9 +242,22 @@ def ranges(inputs: Mapping[str, Any]) -> str:
         why.append([id, e(entry["reason"]), e(entry["approximates"]), e(entry["check"])])
     head = ("parameter", "range", "unit", "range and posterior", "source", "covers")
     caption = "Bar: the range. Tick: its point. Line above: 90 % of the posterior, and the share of it that is covered."
+    first, others = rows, list[list[str]]()
+    if len(rows) > FEW_RANGES:  # cameras and looks are many, and say little one by one
+        first = [row for row, entry in zip(rows, inputs["ranges"], strict=True) if entry["posterior"]] or rows[
+            :FEW_RANGES
+        ]
+        others = [row for row in rows if row not in first]
+    more = table(head, others, "Bar: the range. Tick: its point.", (5,))
+    more = (
+        f"<details><summary>{len(others)} more ranges, of what no posterior is about</summary>{more}</details>"
+        if others
+        else ""
+    )
     reasons = table(("parameter", "why it is in doubt", "what it stands for", "what checks it"), why)
     folded = f"<details><summary>Why each is in doubt, and what checks it</summary>{reasons}</details>"
-    return section("ranges", "Ranges", table(head, rows, caption, (5,)), folded, _coverage(inputs["coverage"]))
+    made = table(head, first, caption, (5,))
+    return section("ranges", "Ranges", made, more, folded, _coverage(inputs["coverage"]))
 
 
 def _coverage(told: Mapping[str, Any] | None) -> str:

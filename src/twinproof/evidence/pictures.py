@@ -16,12 +16,14 @@ import numpy as np
 
 from twinproof.evidence.gather import Gathered
 from twinproof.nouns.episode import Episode
+from twinproof.nouns.mesh_files import read_mesh
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.pictures import png_bytes
 from twinproof.nouns.rig import Intrinsics, Rig
 from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.twin import Twin, TwinCamera
+from twinproof.sim.mesh_raster import rasterise
 from twinproof.sim.render import posed
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.render_rays import Rays
@@ -179,4 +181,36 @@ def _close_up(drawn: Drawn, name: str, camera: TwinCamera) -> dict[str, np.ndarr
     assert seen.rgb is not None
     assert seen.geom is not None
     mesh = np.where((seen.geom < 0)[..., None], np.uint8(EMPTY), seen.rgb)
+    geoms = np.flatnonzero(drawn.model.geom_bodyid == drawn.model.body(name).id)
+    if not _textured(drawn.model, geoms):
+        mesh = _painted(drawn, name, view, mesh, np.isin(seen.geom, geoms))
     return {f"object_{name}_mesh": mesh, f"object_{name}_splats": drawn.through(view, qpos)}
+
+
+def _textured(model: Any, geoms: np.ndarray) -> bool:
+    """Whether the scene itself has a picture for one of these geoms."""
+    materials = [int(k) for k in model.geom_matid[geoms] if k >= 0]
+    return bool((model.mat_texid[materials] >= 0).any())
+
+
+def _painted(drawn: Drawn, name: str, view: Camera, plain: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The picture with the object in the colours of its mesh file, which MuJoCo does not read, shaded by its slope.
+
+    `own` are the pixels in which the object is in front.
+    """
+    body = next(body for body in drawn.twin.bodies if body.name == name)
+    if body.visual is None or not body.visual.lower().endswith((".obj", ".ply")):
+        return plain
+    mesh = read_mesh(drawn.twin.path(body.visual)).moved(drawn.T_world_body[name])
+    if mesh.colours is None:
+        return plain
+    seen = rasterise(mesh, view)
+    mine = (seen.face >= 0) & own
+    corners = mesh.vertices[mesh.faces[seen.face[mine]]]
+    slope = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    slope /= np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), 1e-12)
+    light = 0.55 + 0.45 * np.abs(slope @ view.T_world_camera[:3, 2])
+    colour = np.einsum("nc,ncd->nd", seen.weights[mine], mesh.colours[mesh.faces[seen.face[mine]]])
+    found = plain.copy()
+    found[mine] = np.round(255 * np.clip(colour * light[:, None], 0, 1)).astype(np.uint8)
+    return found

@@ -63,7 +63,7 @@ tbody th{font-weight:560}td.n,th.n{text-align:right}td.nw,td.n{white-space:nowra
 td:has(svg,.track){vertical-align:middle}
 tr.real th::before{content:"";display:inline-block;width:.5rem;height:.5rem;border-radius:50%;background:var(--ink);
 margin-right:.45rem}
-.wide{overflow-x:auto;max-width:100%}
+.wide{overflow-x:auto;max-width:100%}table.many .soft.nw{white-space:normal}
 code,.hash{font:.86em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 pre{background:var(--panel);border-radius:6px;padding:.8rem 1rem;overflow-x:auto;font-size:.86rem;line-height:1.5}
 .src{display:inline-flex;align-items:center;gap:.35rem;white-space:nowrap;font-size:.84rem;color:var(--c)}
@@ -115,7 +115,7 @@ nav ol{display:flex;flex-wrap:wrap;gap:0 1rem}h1{font-size:1.6rem}.claims,.two{g
 --grid:#e3e6e8;--link:#000;--held:#126b37;--held-bg:#e6f3ea;--failed:#b02318;--failed-bg:#fbe9e7;--open:#545c64;--open-bg:#eef0f2;
 --measured:#0a6c6c;--inferred:#3452b4;--declared:#935600;--s1:#3452b4;--s2:#b5540a;--s3:#0a6c6c;--s4:#8a3b8f}
 @page{size:A4;margin:16mm 14mm}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}
-body{font-size:10pt}.layout{display:block;max-width:none;padding:0}nav,.skip,.shots input,iframe{display:none}
+body{font-size:10pt}.layout{display:block;max-width:none;padding:0}nav,.skip,.shots input,#scene{display:none}
 .claims{grid-template-columns:repeat(3,minmax(0,1fr));gap:.6rem}.claim .number{font-size:1.3rem}
 .two{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}main>section{padding:1.1rem 0}h2,h3{break-after:avoid}
 figure,.claim,tr,.grid-of>div,dl{break-inside:avoid}.wide{overflow:visible}
