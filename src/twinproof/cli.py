@@ -12,6 +12,7 @@ from typing import Any
 
 from twinproof import (
     __version__,
+    cli_calibrate,
     cli_evaluate,
     cli_evidence,
     cli_export,
@@ -63,6 +64,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "lab record": (cli_lab.LabRecord, cli_lab.record),
     "lab scan": (cli_lab.LabScan, cli_lab.scan),
     "reconstruct": (cli_reconstruct.Reconstruct, cli_reconstruct.reconstruct),
+    "calibrate": (cli_calibrate.Calibrate, cli_calibrate.calibrate),
     "compose": (cli_reconstruct.Compose, cli_reconstruct.compose),
     "update": (cli_reconstruct.Update, cli_reconstruct.update),
     "study sensitivity": (cli_reconstruct.StudySensitivity, cli_reconstruct.study_sensitivity),

@@ -18,7 +18,7 @@ from twinproof.nouns.errors import ConfigError, RigError, TwinError
 from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress, quiet
-from twinproof.nouns.rig import Mount
+from twinproof.nouns.rig import Intrinsics, Mount
 from twinproof.nouns.strict import build, plain
 from twinproof.reconstruct.calibration_block import FoundCamera, triple
 from twinproof.reconstruct.clips import offsets_of
@@ -54,11 +54,11 @@ class Board:
     number: int = 0
     inner: tuple[int, int] = (0, 0)
 
-    def seen(self, rgb: np.ndarray, name: str, camera: FoundCamera) -> Sight | None:
+    def seen(self, rgb: np.ndarray, name: str, lens: Intrinsics) -> Sight | None:
         """The board in a picture; None where it is not there."""
         if self.kind == "chessboard":
             return chessboard(rgb, self.inner, self.size_m, name)
-        return april_tags(rgb, self.size_m, name, self.kind, camera.intrinsics).get(self.number)
+        return april_tags(rgb, self.size_m, name, self.kind, lens).get(self.number)
 
     def __str__(self) -> str:
         if self.kind == "chessboard":
@@ -173,7 +173,7 @@ def _sights(
     for done, episode in enumerate(episodes):
         share = max(FEWEST, -(-PICTURES // len(episodes)))
         for q, rgb, label in _slow(episode.fresh(), calibration, room, name, late_s, share):
-            sight = board.seen(rgb, label, camera)
+            sight = board.seen(rgb, label, camera.intrinsics)
             if sight is not None:
                 hands.append(room.robot.poses.at(q)[link])
                 sights.append(sight)
