@@ -233,7 +233,7 @@ def test_what_does_not_fit_its_architecture_is_refused():
     refused("the encoder takes 7 numbers", architecture={**layers, "encoder": encoder}, weights=arrays)
     with pytest.raises(PolicyError, match="begin with 5 numbers, and the GRU before them gives 6"):
         actor_of(Policy("recurrent", nets.contract(), {}, {"layers": [5, 2], "gru": [6]}, weights))
-    with pytest.raises(PolicyError, match="with an encoder sees its input twice"):
+    with pytest.raises(PolicyError, match="with an encoder or eyes sees more than one row"):
         forward({**layers, "encoder": encoder}, arrays, np.zeros((1, 6)))
 
 

@@ -4,16 +4,20 @@ A policy of kind "mlp" or "recurrent" has
 
 architecture   {"layers": [inputs, 128, 128, outputs], "activation": "elu", "output": "limits"}
                and, where wanted: "norm": "layer"; "gru": [64] (one width a layer, recurrent only);
-               "encoder": {"layers": [history * width, 64, 8], "activation": "elu"}; a base policy below
+               "encoder": {"layers": [history * width, 64, 8], "activation": "elu"}; a base policy below;
+               "eyes": {"filters": [16, 32], "kernels": [5, 3], "strides": [2, 2]} where it sees pictures
 weights        layers.K.weight (out, in), layers.K.bias (out): y = W x + b, as torch has it; the activation after all
                but the last; with norm: layers.K.norm.weight, layers.K.norm.bias (out) before each activation;
                gru.K.weight_ih (3H, in), gru.K.weight_hh (3H, H), gru.K.bias_ih, gru.K.bias_hh (3H), gates r, z, n;
-               encoder.layers.K...; input.mean, input.sd (width), where every number has a scale of its own
+               encoder.layers.K...; input.mean, input.sd (width), where every number has a scale of its own;
+               eyes.K.weight (out, in, k, k), eyes.K.bias (out), the same for every picture (network_eyes.py)
 
-x, the input   1. every observation of the contract in its order, flattened in C order, joined: `width` numbers
+x, the input   1. every observation of the contract in its order, flattened in C order, joined: `width` numbers; with
+                  eyes without its pictures, bytes (height, width, 3)
                2. (x - mean) / sd: of input.mean and input.sd, or of the policy's normaliser channel by channel
                3. history > 1: that many of these, the newest last; after a reset the first fills all places
-               4. with an encoder: [the newest, encoder(all)] instead of all; with a GRU: the last layer's memory
+               4. with an encoder: [the newest, encoder(all)] instead of all; with eyes: and what they see in each of
+                  the newest pictures, in the contract's order; with a GRU: the last layer's memory
 y, the output  chunk x actions, the chunk's first action first
 action         "limits": (low + high) / 2 + (high - low) / 2 * y      "tanh": the same of tanh(y)
                where the normaliser names the action: mean + sd * y instead. Nothing is clipped here.
@@ -25,7 +29,7 @@ Arithmetic is float32 in a fixed order (network_kernels.py): a world's action ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +38,7 @@ import numpy as np
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.strict import build
+from twinproof.policies.network_eyes import Eyes, EyesLayout
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -64,6 +69,7 @@ class Layout:
     norm: Literal["none", "layer"] = "none"
     gru: tuple[int, ...] = ()
     encoder: Encoder | None = None
+    eyes: EyesLayout | None = None
     base: str = ""
     base_architecture: Layout | None = None
     residual_share: float = 1.0
@@ -93,8 +99,8 @@ def forward(architecture: Json, weights: Weights, x: Float[np.ndarray, "N in"]) 
     layout = Layout.of(architecture)
     network = Network(layout, weights)
     x = np.ascontiguousarray(x, np.float32)
-    if layout.encoder is not None:
-        raise PolicyError("a network with an encoder sees its input twice. Use policies.load.actor_of.")
+    if layout.encoder is not None or layout.eyes is not None:
+        raise PolicyError("a network with an encoder or eyes sees more than one row. Use policies.load.actor_of.")
     return network(x, x, network.memory(len(x)))
 
 
@@ -107,6 +113,7 @@ class Network:
         self._encoder = None
         if layout.encoder is not None:
             self._encoder = Mlp(layout.encoder, take, "encoder.")
+        self._eyes = None if layout.eyes is None else Eyes(layout.eyes, take)
         self._gru = tuple(_gru_layers(layout, take))
         self._mlp = Mlp(layout, take, "")
         self.used = frozenset(take.used)
@@ -120,9 +127,17 @@ class Network:
         """An empty memory for so many worlds: one array a GRU layer."""
         return tuple(np.zeros((count, layer.width), np.float32) for layer in self._gru)
 
-    def __call__(self, newest: np.ndarray, stacked: np.ndarray, memory: tuple[np.ndarray, ...]) -> np.ndarray:
-        """y, from the newest input and the whole history; the memory is changed in place."""
+    def __call__(
+        self,
+        newest: np.ndarray,
+        stacked: np.ndarray,
+        memory: tuple[np.ndarray, ...],
+        pictures: Sequence[np.ndarray] = (),
+    ) -> np.ndarray:
+        """y, from the newest input, the whole history and the newest pictures; the memory is changed in place."""
         x = stacked if self._encoder is None else np.concatenate([newest, self._encoder(stacked)], axis=1)
+        if self._eyes is not None:
+            x = np.concatenate([x, *(self._eyes(picture) for picture in pictures)], axis=1)
         for layer, kept in zip(self._gru, memory, strict=True):
             layer.step(x, kept)
             x = kept

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from twinproof.nouns.errors import PolicyError
-from twinproof.nouns.policy import Policy, Scale
+from twinproof.nouns.policy import Channel, Policy, Scale
 from twinproof.policies.network import Layout, Network
-from twinproof.policies.sight import History, joined, limits_of, mask_of, width_of
+from twinproof.policies.sight import History, checked, limits_of, mask_of, row_of, width_of
 
 NONE = Scale(0.0, 1.0)
 
@@ -46,12 +46,12 @@ class NetworkActor:
         """The actions of each world, (N, chunk, actions), in the contract's units."""
         if not self._count:
             raise PolicyError("an actor was asked to act before it was reset. Call reset first.")
-        row = joined(self.contract, observations, self._count)
-        y = self._main.infer(row)
+        seen = checked(self.contract, observations, self._count)
+        y = self._main.infer(seen)
         if self._base is None:
             action: np.ndarray = self._main.centre + self._main.reach * y
         else:
-            action = self._base.centre + self._base.reach * self._base.infer(row)
+            action = self._base.centre + self._base.reach * self._base.infer(seen)
             action += self._main.layout.residual_share * self._main.half * y
         if not np.isfinite(action).all():
             world = int(np.argwhere(~np.isfinite(action))[0][0])
@@ -68,8 +68,9 @@ class _Head:
     def __init__(self, policy: Policy, layout: Layout, prefix: str) -> None:
         contract = policy.contract
         self.layout, self._network = layout, Network(layout, policy.weights, prefix)
-        width, self._shape = width_of(contract.observations), (-1, contract.chunk, len(contract.actions))
-        self._mean, self._sd, arrays = _normaliser(policy, prefix, width)
+        self._flat, self._pictures = _by_kind(contract.observations, layout)
+        width, self._shape = width_of(self._flat), (-1, contract.chunk, len(contract.actions))
+        self._mean, self._sd, arrays = _normaliser(policy, prefix, self._flat)
         self.used = self._network.used | arrays
         self._history = History(contract.history, width)
         self._check(contract.history * width, width, contract.chunk * len(contract.actions))
@@ -80,7 +81,10 @@ class _Head:
         self.reach = np.array([s.sd if s else h for s, h in zip(scales, self.half, strict=True)])
         self._memory = self._network.memory(0)
         self.reset(1, None)
-        self.infer(np.zeros((1, width), np.float32))  # kernels are compiled now, and not in a robot's first tick
+        self.infer(
+            {c.name: np.zeros((1, *c.shape), np.float32) for c in contract.observations}
+        )  # compiled now, and not
+        # in a robot's first tick
         self.reset(0, None)
 
     def _check(self, stacked: int, width: int, outputs: int) -> None:
@@ -88,6 +92,10 @@ class _Head:
         if encoder is not None and encoder.layers[0] != stacked:
             raise PolicyError(f"the encoder takes {encoder.layers[0]} numbers; the contract's history has {stacked}.")
         sees = stacked if encoder is None else width + encoder.layers[-1]
+        if self.layout.eyes is not None:
+            sees += len(self._pictures) * self.layout.eyes.features
+            for picture in self._pictures:
+                self.layout.eyes.places(*picture.shape[:2])
         if self._network.inputs != sees:
             raise PolicyError(
                 f"the network takes {self._network.inputs} numbers; the contract's observations have {sees}."
@@ -105,10 +113,11 @@ class _Head:
             for kept in self._memory:
                 kept[mask] = 0.0
 
-    def infer(self, row: np.ndarray) -> np.ndarray:
-        """y of the newest observation, squashed where the layout says so, (N, chunk, actions)."""
-        newest = (row - self._mean) / self._sd
-        y = self._network(newest, self._history.add(newest), self._memory)
+    def infer(self, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+        """y of the newest observations, squashed where the layout says so, (N, chunk, actions)."""
+        newest = (row_of(self._flat, seen) - self._mean) / self._sd
+        pictures = [seen[channel.name] for channel in self._pictures]
+        y = self._network(newest, self._history.add(newest), self._memory, pictures)
         if self.layout.output == "tanh":
             from twinproof.policies.network_kernels import tanh
 
@@ -116,13 +125,20 @@ class _Head:
         return y.reshape(self._shape)
 
 
-def _normaliser(policy: Policy, prefix: str, width: int) -> tuple[np.ndarray, np.ndarray, set[str]]:
+def _by_kind(channels: tuple[Channel, ...], layout: Layout) -> tuple[tuple[Channel, ...], tuple[Channel, ...]]:
+    """What is joined to a row, and what eyes look at."""
+    pictures = tuple(channel for channel in channels if len(channel.shape) == 3 and layout.eyes is not None)
+    return tuple(channel for channel in channels if channel not in pictures), pictures
+
+
+def _normaliser(policy: Policy, prefix: str, flat: tuple[Channel, ...]) -> tuple[np.ndarray, np.ndarray, set[str]]:
     """Mean and sd of each number of an observation, and the weights that state them."""
+    width = width_of(flat)
     names = {f"{prefix}input.mean", f"{prefix}input.sd"}
     given = names & set(policy.weights)
     if not given:
-        scales = [policy.normaliser.get(channel.name, NONE) for channel in policy.contract.observations]
-        sizes = [width_of((channel,)) for channel in policy.contract.observations]
+        scales = [policy.normaliser.get(channel.name, NONE) for channel in flat]
+        sizes = [width_of((channel,)) for channel in flat]
         mean, sd = (np.repeat(np.array([getattr(s, f) for s in scales], np.float32), sizes) for f in ("mean", "sd"))
         return mean, sd, given
     arrays = {name: np.asarray(policy.weights[name], np.float32) for name in given}

@@ -124,3 +124,24 @@ def gru_step(seen, kept, memory):
             update = sigmoid_of(np.float64(seen[i, width + j]) + kept[i, width + j])
             new = tanh_of(np.float64(seen[i, 2 * width + j]) + reset * kept[i, 2 * width + j])
             memory[i, j] = np.float32((1.0 - update) * new + update * memory[i, j])
+
+
+@njit(**EXACT)
+def soft_places(maps, out):
+    """Where each map (N, h, w, F) is largest, softly: x of all maps, then y, from -1 to 1, into out (N, 2F)."""
+    count, down, across, filters = maps.shape
+    for i in range(count):
+        for f in range(filters):
+            top = maps[i, 0, 0, f]
+            for r in range(down):
+                for c in range(across):
+                    top = max(top, maps[i, r, c, f])
+            total, x, y = 0.0, 0.0, 0.0
+            for r in range(down):
+                for c in range(across):
+                    share = decay(np.float64(maps[i, r, c, f]) - top)
+                    total += share
+                    x += share * c
+                    y += share * r
+            out[i, f] = np.float32(2.0 * x / (total * max(across - 1, 1)) - 1.0)
+            out[i, filters + f] = np.float32(2.0 * y / (total * max(down - 1, 1)) - 1.0)

@@ -52,8 +52,12 @@ def checked(contract: Contract, observations: Mapping[str, np.ndarray], count: i
 
 def joined(contract: Contract, observations: Mapping[str, np.ndarray], count: int) -> np.ndarray:
     """All observations of the contract as one row of float32 a world."""
-    found = checked(contract, observations, count)
-    rows = [found[channel.name].reshape(count, -1) for channel in contract.observations]
+    return row_of(contract.observations, checked(contract, observations, count))
+
+
+def row_of(channels: tuple[Channel, ...], found: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Channels that were checked, side by side as one row of float32 a world."""
+    rows = [found[channel.name].reshape(len(found[channel.name]), -1) for channel in channels]
     return np.concatenate(rows, axis=1, dtype=np.float32, casting="unsafe")
 
 

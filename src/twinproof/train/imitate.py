@@ -6,14 +6,14 @@ round k    the student drives (in a share mix^k the labeller),   ├─> rows (h
 
 The labeller is any Actor: a scripted expert, or a teacher that sees privileged channels. The student sees what a robot
 can measure, over `history` ticks: with it, it can tell a heavy object from a light one. (Ross, Gordon, Bagnell 2011.)
+Of pictures it sees the newest.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,13 @@ from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.randomness import stream
 from twinproof.train.groups import action_scale, checked_actions
-from twinproof.train.torch_extra import seed_torch, torch_module
+from twinproof.train.images import LOOK, Look, picture_groups, torch_eyes
+from twinproof.train.networks import mlp
+from twinproof.train.torch_extra import adam_arrays, adam_restored, seed_torch, torch_module
 from twinproof.train.vec_env import VecEnv
 from twinproof.train.written import Trained
 
+COOLED = 0.01  # of the learning rate is left at the end of a round
 SMALLEST_SD = 1e-2  # what never moved in the data does not blow up when it does
 
 
@@ -50,39 +53,44 @@ class Dagger:
     ticks: int = 0  # control steps of every world in a round; 0 is a whole episode
     mix: float = 0.5  # the labeller drives a share mix^round of the worlds
     spread: float = 0.05  # sd of the noise on the driven actions, in half widths, so that mistakes are seen
+    most_pictures: int = 20_000  # rows that are kept where they hold pictures: some of all rounds, drawn
 
 
 class Student:
-    """A network under way: torch layers, the scale of its input, and Adam."""
+    """A network under way: torch layers, the scale of its input, and Adam; with pictures of `sizes` eyes before it."""
 
-    def __init__(self, width: int, outputs: int, fit: Fit) -> None:
+    def __init__(
+        self, width: int, outputs: int, fit: Fit, look: Look = LOOK, sizes: Sequence[tuple[int, int]] = ()
+    ) -> None:
         torch = torch_module()
         self.fit, self.width = fit, width
-        sizes = [width * fit.history, *fit.hidden, outputs]
-        layers: list[Any] = []
-        for k, (a, b) in enumerate(pairwise(sizes)):
-            layers += [torch.nn.Linear(a, b), *([torch.nn.ELU()] if k < len(sizes) - 2 else [])]
-        self.net = torch.nn.Sequential(*layers)
+        seen = len(sizes) * look.layout.features
+        self.net = mlp([width * fit.history + seen, *fit.hidden, outputs])
         self.mean, self.sd = torch.zeros(width), torch.ones(width)
-        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=fit.learning_rate)
+        self.eyes = torch_eyes(look, sizes) if sizes else None
+        parts = [*self.net.parameters(), *(self.eyes.parameters() if self.eyes is not None else ())]
+        self.optimizer = torch.optim.Adam(parts, lr=fit.learning_rate)
 
-    def __call__(self, rows: Any) -> Any:
-        """y of stacked observations (N, history, width)."""
-        return self.net(((rows - self.mean) / self.sd).flatten(1))
+    def __call__(self, rows: Any, pictures: Sequence[Any] = (), noise: float = 0.0) -> Any:
+        """y of stacked observations (N, history, width) and the newest pictures; with noise on scaled numbers."""
+        torch = torch_module()
+        x = ((rows - self.mean) / self.sd).flatten(1)
+        x = x + noise * torch.randn_like(x) if noise else x
+        return self.net(x if self.eyes is None else torch.cat([x, self.eyes(pictures)], dim=1))
 
     def scale_to(self, rows: Any) -> None:
         """Takes the scale of the input from data."""
         newest = rows[:, -1]
         self.mean, self.sd = newest.mean(dim=0), newest.std(dim=0).clamp_min(SMALLEST_SD)
 
-    def learn(self, rows: Any, wanted: Any) -> float:
+    def learn(self, rows: Any, wanted: Any, pictures: Sequence[Any] = ()) -> float:
         """Fits to rows (M, history, width) and wanted outputs (M, A); the mean squared error of the last tenth."""
         torch, losses = torch_module(), []
-        for _ in range(self.fit.updates):
+        for k in range(self.fit.updates):
+            self._cool(k / self.fit.updates)
             chosen = torch.randint(len(rows), (self.fit.batch,))
-            x = ((rows[chosen] - self.mean) / self.sd).flatten(1)
-            x = x + self.fit.noise * torch.randn_like(x)
-            loss = ((self.net(x) - wanted[chosen]) ** 2).mean()
+            y = self(rows[chosen], [picture[chosen] for picture in pictures], self.fit.noise)
+            loss = ((y - wanted[chosen]) ** 2).mean()
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
@@ -92,16 +100,23 @@ class Student:
             raise PolicyError(f"the fit to {len(rows)} rows diverged: its loss is {mean}. Lower the learning rate.")
         return mean
 
+    def _cool(self, share: float) -> None:
+        """The learning rate falls within a round, as a cosine: small steps in the end find what large ones jump over."""
+        fall = COOLED + (1 - COOLED) * 0.5 * (1 + np.cos(np.pi * share))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.fit.learning_rate * fall
+
     def trained(self) -> Trained:
         """The network as it stands."""
-        return Trained.of(self.net, self.mean, self.sd)
+        return Trained.of(self.net, self.mean, self.sd, eyes=None if self.eyes is None else self.eyes.seen())
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Networks, scale and optimiser."""
         found = {f"net.{name}": value for name, value in self.net.state_dict().items()}
         found |= {"mean": self.mean, "sd": self.sd}
-        for index, slots in self.optimizer.state_dict()["state"].items():
-            found |= {f"optimizer.{index}.{name}": value for name, value in slots.items()}
+        if self.eyes is not None:
+            found |= {f"eyes.{name}": value for name, value in self.eyes.state_dict().items()}
+        found |= {f"optimizer.{name}": value for name, value in adam_arrays(self.optimizer).items()}
         return {name: value.detach().numpy().copy() for name, value in found.items()}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -109,14 +124,11 @@ class Student:
         torch = torch_module()
         tensors = {name: torch.tensor(array) for name, array in arrays.items()}
         self.net.load_state_dict({n.removeprefix("net."): v for n, v in tensors.items() if n.startswith("net.")})
+        if self.eyes is not None:
+            self.eyes.load_state_dict({n[5:]: v for n, v in tensors.items() if n.startswith("eyes.")})
         self.mean, self.sd = tensors["mean"], tensors["sd"]
-        state: dict[int, dict[str, Any]] = {}
-        for name, value in tensors.items():
-            if name.startswith("optimizer."):
-                _, index, slot = name.split(".", 2)
-                state.setdefault(int(index), {})[slot] = value
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        slots = {n.removeprefix("optimizer."): a for n, a in arrays.items() if n.startswith("optimizer.")}
+        adam_restored(self.optimizer, slots)
 
 
 class DaggerLearner:
@@ -126,16 +138,24 @@ class DaggerLearner:
     """
 
     def __init__(
-        self, env: VecEnv, labeller: Actor | None, dagger: Dagger, seed: int, rows: Rows | None = None
+        self,
+        env: VecEnv,
+        labeller: Actor | None,
+        dagger: Dagger,
+        seed: int,
+        rows: Rows | None = None,
+        look: Look = LOOK,
     ) -> None:
         torch = torch_module()
         seed_torch(seed, "train", "student")
         self.env, self.labeller, self.dagger, self._seed = env, labeller, dagger, seed
         centre, half = action_scale(env.arena.task.contract)
         self._centre, self._half = (torch.as_tensor(v, dtype=torch.float32) for v in (centre, half))
-        width = int(env.get_observations()["policy"].shape[1])
-        self.student = Student(width, env.num_actions, dagger.fit)
-        self.rows = rows or Rows.empty(width, env.num_actions, dagger.fit.history)
+        observed = env.get_observations()
+        width, self._pictures = int(observed["policy"].shape[1]), picture_groups(observed)
+        sizes = [tuple(observed[group].shape[1:3]) for group in self._pictures]
+        self.student = Student(width, env.num_actions, dagger.fit, look, sizes)
+        self.rows = rows or Rows.empty(width, env.num_actions, dagger.fit.history, sizes)
         self._round, self._ticks = 0, dagger.ticks or env.arena.task.ticks
 
     @property
@@ -157,7 +177,7 @@ class DaggerLearner:
         rows, wanted = torch.as_tensor(self.rows.seen), torch.as_tensor(self.rows.wanted)
         if self._round == 0:
             self.student.scale_to(rows)
-        loss = self.student.learn(rows, wanted)
+        loss = self.student.learn(rows, wanted, [torch.as_tensor(each) for each in self.rows.pictures])
         self._round += 1
         told = {"loss/imitation": loss, "rows": float(len(rows))}
         return told | {"collect_s": collected - begun, "learn_s": time.perf_counter() - collected}
@@ -166,7 +186,7 @@ class DaggerLearner:
         """Lets the student drive, from the second round on."""
         stack = Stack(self.env.get_observations()["policy"], self.dagger.fit.history)
         for _ in range(self._ticks if self._round else 0):
-            observed, _, done, _ = self.env.step(self.student(stack.rows))
+            observed, _, done, _ = self.env.step(self.student(stack.rows, self._shown()))
             stack.add(observed["policy"], done > 0)
         return self.rows
 
@@ -176,17 +196,23 @@ class DaggerLearner:
         led = torch.as_tensor(rng.uniform(size=env.num_envs) < self.dagger.mix**self._round)[:, None]
         labeller.reset(env.num_envs, int(rng.integers(2**31)))
         stack = Stack(env.get_observations()["policy"], self.dagger.fit.history)
-        seen, wanted = [self.rows.seen], [self.rows.wanted]
+        parts = [self.rows]
         for _ in range(self._ticks):
-            label = self._label(labeller)
-            seen.append(stack.rows.numpy().copy())
-            wanted.append(label.numpy())
-            y = torch.where(led, label, self.student(stack.rows)) if self._round else label
+            label, shown = self._label(labeller), self._shown()
+            parts.append(Rows(stack.rows.numpy().copy(), label.numpy(), tuple(each.numpy().copy() for each in shown)))
+            y = torch.where(led, label, self.student(stack.rows, shown)) if self._round else label
             noise = torch.as_tensor(rng.normal(0, self.dagger.spread, tuple(y.shape)), dtype=torch.float32)
             observed, _, done, _ = env.step(y + noise)
             stack.add(observed["policy"], done > 0)
             labeller.reset(env.num_envs, int(rng.integers(2**31)), (done > 0).numpy())
-        return Rows(np.concatenate(seen), np.concatenate(wanted))
+        whole = Rows.joined(parts)
+        if not self._pictures or len(whole.seen) <= self.dagger.most_pictures:
+            return whole
+        return whole.of(np.sort(rng.permutation(len(whole.seen))[: self.dagger.most_pictures]))
+
+    def _shown(self) -> list[Any]:
+        """The newest pictures."""
+        return [self.env.get_observations()[group] for group in self._pictures]
 
     def _label(self, labeller: Actor) -> Any:
         torch, env = torch_module(), self.env
@@ -200,7 +226,8 @@ class DaggerLearner:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The student and all rows."""
-        return self.student.arrays() | {"rows.seen": self.rows.seen, "rows.wanted": self.rows.wanted}
+        pictures = {f"rows.pictures.{k}": each for k, each in enumerate(self.rows.pictures)}
+        return self.student.arrays() | {"rows.seen": self.rows.seen, "rows.wanted": self.rows.wanted, **pictures}
 
     def told(self) -> dict[str, Json]:
         """The round."""
@@ -209,19 +236,36 @@ class DaggerLearner:
     def restore(self, arrays: Mapping[str, np.ndarray], told: Mapping[str, Json]) -> None:
         """The inverse of `arrays` and `told`."""
         self.student.restore({n: a for n, a in arrays.items() if not n.startswith("rows.")})
-        self.rows, self._round = Rows(arrays["rows.seen"], arrays["rows.wanted"]), int(told["round"])
+        pictures = tuple(arrays[f"rows.pictures.{k}"] for k in range(len(self._pictures)))
+        self.rows = Rows(arrays["rows.seen"], arrays["rows.wanted"], pictures)
+        self._round = int(told["round"])
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What was seen, (M, history, width), and what should be done, (M, A), in the network's own numbers."""
+    """What was seen, (M, history, width), and what should be done, (M, A), in the network's own numbers; pictures
+    (M, H, W, 3), one array a camera."""
 
     seen: np.ndarray
     wanted: np.ndarray
+    pictures: tuple[np.ndarray, ...] = ()
 
     @staticmethod
-    def empty(width: int, actions: int, history: int) -> Rows:
-        return Rows(np.zeros((0, history, width), np.float32), np.zeros((0, actions), np.float32))
+    def empty(width: int, actions: int, history: int, sizes: Sequence[tuple[int, int]] = ()) -> Rows:
+        """None yet."""
+        pictures = tuple(np.zeros((0, *size, 3), np.uint8) for size in sizes)
+        return Rows(np.zeros((0, history, width), np.float32), np.zeros((0, actions), np.float32), pictures)
+
+    @staticmethod
+    def joined(parts: Sequence[Rows]) -> Rows:
+        """All rows of some."""
+        pictures = tuple(np.concatenate(each) for each in zip(*(part.pictures for part in parts), strict=True))
+        seen, wanted = (np.concatenate([getattr(part, name) for part in parts]) for name in ("seen", "wanted"))
+        return Rows(seen, wanted, pictures)
+
+    def of(self, which: np.ndarray) -> Rows:
+        """Some rows."""
+        return Rows(self.seen[which], self.wanted[which], tuple(each[which] for each in self.pictures))
 
 
 class Stack:

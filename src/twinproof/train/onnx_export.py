@@ -1,6 +1,7 @@
 """A policy as an ONNX graph that needs nothing of ours: observations by name in, actions in their units out.
 
-inputs    one for each observation of the contract, float32 (N, *shape); with history H > 1: (N, H, *shape), newest last
+inputs    one for each observation of the contract, float32 (N, *shape), pictures that eyes look at uint8; with history
+          H > 1: (N, H, *shape), newest last
 output    "actions" (N, chunk, actions), in the contract's units, not clipped
 metadata  "contract": the contract as JSON; "policy": the policy's hash
 """
@@ -15,10 +16,13 @@ import numpy as np
 
 from twinproof.nouns.errors import MissingExtra, PolicyError
 from twinproof.nouns.files import write_whole
-from twinproof.nouns.policy import Policy
+from twinproof.nouns.policy import Channel, Policy
 from twinproof.nouns.strict import plain
+from twinproof.policies.network_eyes import EyesLayout
 
 OPSET = 17
+UINT8 = 2  # onnx.TensorProto.UINT8
+EYES = ("filters", "kernels", "strides")
 
 
 def export_onnx(policy: Policy, path: Path) -> None:
@@ -56,12 +60,15 @@ class _Graph:
         self.policy, self._helper, self._numpy = policy, helper, numpy_helper
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        pictures = [channel for channel in policy.contract.observations if len(channel.shape) == 3]
+        self._pictures = pictures if "eyes" in policy.architecture else []
 
     def build(self) -> Any:
         contract, float32 = self.policy.contract, 1
         past = [contract.history] if contract.history > 1 else []
         make = self._helper.make_tensor_value_info
-        inputs = [make(c.name, float32, ["N", *past, *c.shape]) for c in contract.observations]
+        kinds = {c.name: UINT8 if c in self._pictures else float32 for c in contract.observations}
+        inputs = [make(c.name, kinds[c.name], ["N", *past, *c.shape]) for c in contract.observations]
         row, architecture = self._input(), self.policy.architecture
         y = self._head(row, architecture, "")
         action = self._on_base(row, y) if "base_architecture" in architecture else self._scaled(y)
@@ -74,6 +81,8 @@ class _Graph:
         """The channels as (N, history, width)."""
         contract, parts = self.policy.contract, []
         for channel in contract.observations:
+            if channel in self._pictures:
+                continue
             size = int(np.prod(channel.shape))
             shape = self._constant(f"{channel.name}/shape", np.array([-1, contract.history, size], np.int64))
             parts.append(self._node("Reshape", [channel.name, shape], f"{channel.name}/row"))
@@ -83,7 +92,7 @@ class _Graph:
         """The raw output of one network, (N, chunk · actions)."""
         weights = self.policy.weights
         unread = sorted(set(architecture) - {"layers", "activation", "output", "base", "base_architecture",
-                                             "residual_share", "encoder"})  # fmt: skip
+                                             "residual_share", "encoder", "eyes"})  # fmt: skip
         if unread or architecture["activation"] != "elu":
             raise PolicyError(
                 f"this policy's architecture {dict(architecture)} is not one that twinproof train writes; only those "
@@ -100,7 +109,40 @@ class _Graph:
                 "Flatten", [self._node("Gather", [rows, last], f"{prefix}newest", axis=1)], f"{prefix}now"
             )
             x = self._node("Concat", [newest, latent], f"{prefix}known", axis=1)
+        if "eyes" in architecture:
+            found = [self._looked(channel, architecture["eyes"], prefix) for channel in self._pictures]
+            x = self._node("Concat", [x, *found], f"{prefix}seen", axis=1)
         return self._layers(x, architecture, prefix)
+
+    def _looked(self, channel: Channel, eyes: Any, prefix: str) -> str:
+        """What the eyes see in the newest picture of a channel: (N, 2F), as policies/network_eyes.py has it."""
+        weights, name, float32 = self.policy.weights, f"{prefix}{channel.name}", 1
+        shape = self._constant(f"{name}/shape", np.array([-1, self.policy.contract.history, *channel.shape], np.int64))
+        x = self._node("Reshape", [channel.name, shape], f"{name}/all")
+        x = self._node("Gather", [x, self._constant(f"{name}/last", np.array([-1]))], f"{name}/newest", axis=1)
+        x = self._node("Reshape", [x, self._constant(f"{name}/one", np.array([-1, *channel.shape]))], f"{name}/picture")
+        x = self._node("Cast", [x], f"{name}/float", to=float32)
+        x = self._node("Transpose", [x], f"{name}/planes", perm=[0, 3, 1, 2])
+        x = self._node("Div", [x, self._constant(f"{name}/white", np.array([255], np.float32))], f"{name}/light")
+        x = self._node("Sub", [x, self._constant(f"{name}/grey", np.array([0.5], np.float32))], f"{name}/0")
+        last = len(eyes["strides"]) - 1
+        for k, stride in enumerate(eyes["strides"]):
+            names = [f"{prefix}eyes.{k}.{part}" for part in ("weight", "bias")]
+            for each in names:
+                self._constant_once(each, weights[each])
+            x = self._node("Conv", [x, *names], f"{name}/conv{k}", strides=[stride, stride])
+            if k < last:
+                x = self._node("Elu", [x], f"{name}/elu{k}")
+        down, across = EyesLayout(*(tuple(eyes[part]) for part in EYES)).places(*channel.shape[:2])
+        x = self._node("Reshape", [x, self._constant(f"{name}/flat", np.array([0, 0, -1]))], f"{name}/maps")
+        share = self._node("Softmax", [x], f"{name}/share", axis=2)
+        grid = np.meshgrid(_steps(across), _steps(down))
+        found = []
+        for axis, places in zip("xy", grid, strict=True):
+            column = self._constant(f"{name}/{axis}s", places.reshape(-1, 1).astype(np.float32))
+            product = self._node("MatMul", [share, column], f"{name}/mean_{axis}")
+            found.append(self._node("Flatten", [product], f"{name}/{axis}"))
+        return self._node("Concat", found, f"{name}/found", axis=1)
 
     def _layers(self, x: str, architecture: Any, prefix: str) -> str:
         """Dense layers with an ELU between them."""
@@ -134,6 +176,17 @@ class _Graph:
         self.nodes.append(self._helper.make_node(kind, inputs, [output], **settings))
         return output
 
+    def _constant_once(self, name: str, array: np.ndarray) -> None:
+        """A constant that several pictures share."""
+        if all(each.name != name for each in self.constants):
+            self._constant(name, array)
+
     def _constant(self, name: str, array: np.ndarray) -> str:
         self.constants.append(self._numpy.from_array(np.ascontiguousarray(array), name))
         return name
+
+
+def _steps(count: int) -> np.ndarray:
+    """Places from -1 to 1; the only one is at -1, as the kernel has it."""
+    found: np.ndarray = 2 * np.arange(count) / max(count - 1, 1) - 1
+    return found

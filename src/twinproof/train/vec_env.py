@@ -8,7 +8,7 @@ ppo ─────────────────────────�
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ class Base:
     share: float
 
 
+Dress = Callable[[Any, int], Any]  # pictures (N, H, W, 3) of the numbers n and on, as they are changed for training
+PICTURES = 30  # bits of numbers that pictures after one restart may take
 ENDS = ("succeeded", "failed", "timed_out", "diverged")
 
 
@@ -44,7 +46,8 @@ class VecEnv:
 
     The group privileged holds privileged channels and the drawn parameters of each world. With `teacher` the policy
     sees privileged channels too. With `on` the network's output is a correction of a base
-    policy's action. `costs` are added to the task's reward. The arena stops at numbers that are not finite.
+    policy's action. `costs` are added to the task's reward. The arena stops at numbers that are not finite. Pictures
+    are changed by `dress` (randomize.augment), each in its own way; `seen` has them as they are.
     """
 
     def __init__(
@@ -55,9 +58,11 @@ class VecEnv:
         teacher: bool = False,
         on: Base | None = None,
         costs: Costs = NO_COSTS,
+        dress: Dress | None = None,
     ) -> None:
         torch = torch_module()
         self.arena, self.device, self._on, self._costs = arena, device, on, costs
+        self._dress, self._shown = dress, 0  # how many pictures were shown
         contract = arena.task.contract
         self.groups = Groups.of(contract)
         if teacher:
@@ -72,6 +77,9 @@ class VecEnv:
         self._half = torch.as_tensor(half, dtype=torch.float32, device=device)
         self._cut: Any = 0.0
         self._clear()
+        self._told: Step | None = None
+        self._theta: Any = None
+        self._theta_before: Any = None  # of the episodes that the last step was in
         self.seen: Mapping[str, Any] = {}  # the newest observations as the arena gives them
         self._begin(arena.reset(), 0)
 
@@ -101,6 +109,7 @@ class VecEnv:
         done = self._tensor(told.done)
         terms = {**told.rewards, **self._costs.terms(told)}
         reward = self._tensor(sum(terms.values()))
+        self._told, self._theta_before = told, self._theta
         self._look(told.observations)
         if self._on is not None:
             self._on.actor.reset(self.num_envs, 0, np.asarray(told.done))
@@ -110,6 +119,13 @@ class VecEnv:
         # an end by success is no loss of what would have come: it is valued like an end by time, or hovering would pay
         cut_short = self._tensor(told.timed_out | told.succeeded)
         return self._observations, reward, done, {"time_outs": cut_short}
+
+    def after(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The groups policy and privileged that the last step led to, before any world began anew."""
+        told = self._told
+        if told is None or told.final is told.observations:
+            return self._observations["policy"], self._observations.get("privileged", None)
+        return self._flat(told.final, self.groups.policy), self._hidden(told.final, self._theta_before)
 
     def counted(self) -> dict[str, float]:
         """Counts since the last call: ended episodes by kind, mean reward a step by term, the share of cut actions."""
@@ -124,8 +140,10 @@ class VecEnv:
     def _begin(self, observations: Mapping[str, Any], seed: int) -> None:
         if self._on is not None:
             self._on.actor.reset(self.num_envs, seed)
+        self._shown = seed << PICTURES
         self.episode_length_buf = torch_module().zeros_like(self.episode_length_buf)
         self._whole: Any = self.arena.age == 0
+        self._told = None
         self._look(observations)
 
     def _base_y(self, on: Base) -> torch.Tensor:
@@ -153,14 +171,27 @@ class VecEnv:
 
         self.seen = observations
         groups = {"policy": self._flat(observations, self.groups.policy)}
-        hidden = [self._flat(observations, self.groups.privileged)] if self.groups.privileged else []
-        if self.arena.theta_ids:
-            hidden.append(self._tensor(self.arena.theta))
-        if hidden:
-            groups["privileged"] = torch_module().cat(hidden, dim=1)
+        self._theta = self._tensor(self.arena.theta) if self.arena.theta_ids else None
+        hidden = self._hidden(observations, self._theta)
+        if hidden is not None:
+            groups["privileged"] = hidden
         for channel in self.groups.images:
-            groups[f"images/{channel.name}"] = self._tensor(observations[channel.name])
+            groups[f"images/{channel.name}"] = self._picture(observations[channel.name])
         self._observations = TensorDict(groups, batch_size=[self.num_envs], device=self.device)
+
+    def _hidden(self, observations: Mapping[str, Any], theta: Any) -> torch.Tensor | None:
+        """Privileged channels and the drawn parameters, side by side; None where there are neither."""
+        parts = [self._flat(observations, self.groups.privileged)] if self.groups.privileged else []
+        parts += [] if theta is None else [theta]
+        return torch_module().cat(parts, dim=1) if parts else None
+
+    def _picture(self, value: Any) -> torch.Tensor:
+        torch = torch_module()
+        picture = torch.as_tensor(value, device=self.device)
+        if self._dress is None:
+            return picture
+        self._shown += self.num_envs
+        return self._dress(picture, self._shown - self.num_envs)
 
     def _flat(self, observations: Mapping[str, Any], channels: tuple[Channel, ...]) -> torch.Tensor:
         torch = torch_module()

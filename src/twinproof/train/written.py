@@ -17,6 +17,14 @@ Output = Literal["limits", "tanh"]
 
 
 @dataclass(frozen=True, eq=False)
+class Seen:
+    """Convolutions of pictures (policies/network_eyes.py): weight (out, in, k, k) and bias (out) of each."""
+
+    layers: tuple[tuple[np.ndarray, np.ndarray], ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Trained:
     """A multi-layer perceptron (ELU between layers) and the scale of its input: what every algorithm hands over."""
 
@@ -24,12 +32,13 @@ class Trained:
     mean: np.ndarray  # (width,) of one observation, not of its history
     sd: np.ndarray
     encoder: tuple[tuple[np.ndarray, np.ndarray], ...] = ()  # of the history, where the policy has one
+    eyes: Seen | None = None  # convolutions of its pictures, where it sees any
     output: Output = "limits"  # "tanh": squashed into the limits of the actions
 
     @staticmethod
-    def of(sequential: Any, mean: Any, sd: Any, encoder: Any = ()) -> Trained:
+    def of(sequential: Any, mean: Any, sd: Any, encoder: Any = (), eyes: Seen | None = None) -> Trained:
         """From torch Sequentials of Linear and ELU."""
-        return Trained(_pairs(sequential), _numpy(mean), _numpy(sd), _pairs(encoder))
+        return Trained(pairs_of(sequential), _numpy(mean), _numpy(sd), pairs_of(encoder), eyes)
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,10 @@ def _architecture(trained: Trained) -> dict[str, Json]:
     found: dict[str, Json] = {"layers": _widths(trained.layers), "activation": "elu", "output": trained.output}
     if trained.encoder:
         found["encoder"] = {"layers": _widths(trained.encoder), "activation": "elu"}
+    if trained.eyes is not None:
+        kernels = [weight.shape[2] for weight, _ in trained.eyes.layers]
+        filters = [len(bias) for _, bias in trained.eyes.layers]
+        found["eyes"] = {"filters": filters, "kernels": kernels, "strides": list(trained.eyes.strides)}
     return found
 
 
@@ -113,10 +126,13 @@ def _arrays(trained: Trained) -> dict[str, np.ndarray]:
     for prefix, layers in (("", trained.layers), ("encoder.", trained.encoder)):
         for k, (weight, bias) in enumerate(layers):
             arrays |= {f"{prefix}layers.{k}.weight": weight, f"{prefix}layers.{k}.bias": bias}
+    for k, (weight, bias) in enumerate(trained.eyes.layers if trained.eyes is not None else ()):
+        arrays |= {f"eyes.{k}.weight": weight, f"eyes.{k}.bias": bias}
     return {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
 
 
-def _pairs(sequential: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def pairs_of(sequential: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Weight and bias of each layer of a torch Sequential that has any."""
     layers = [layer for layer in sequential if hasattr(layer, "weight")]
     return tuple((_numpy(layer.weight), _numpy(layer.bias)) for layer in layers)
 
