@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from twinproof.sim.surface import Surface
     from twinproof.view.live import Handed
     from twinproof.view.look import Eye, Look, Piece
-    from twinproof.view.motion import Motion
+    from twinproof.view.motion import Apart, Motion
     from twinproof.view.opened import Opened
 
 BEFORE_S = 1.0  # longer than any delay
@@ -165,7 +165,7 @@ def look_of(twin: Twin) -> Look:
     collision = tuple(piece for link in links for piece in _touching(link))
     gaps, far_m = _gaps(twin, collision)
     return Look(
-        twin.root.name,
+        _name(twin, subject.scene.xml),
         tuple(link.name for link in links),
         np.stack([link.T_world_link for link in links]),
         tuple(_painted(each) for each in subject.surfaces),
@@ -178,6 +178,17 @@ def look_of(twin: Twin) -> Look:
         tuple(link.name for link in links if any(joint.kind == "free" for joint in link.joints)),
         (*subject.notes, *subject.splat_notes),
     )
+
+
+def _name(twin: Twin, xml: str) -> str:
+    """The twin's name: that of its scene, and of the objects in it; else of its folder."""
+    import re
+    from html import unescape
+
+    stated = re.search(r"""<mujoco\b[^>]*\bmodel=("[^"]*"|'[^']*')""", xml)
+    name = unescape(stated[1][1:-1]).strip() if stated else ""
+    objects = [body.name for body in twin.bodies if body.layer == "object" and body.visual]
+    return f"{name or twin.root.name}{' with ' if objects else ''}{', '.join(objects)}"
 
 
 def _painted(surface: Surface) -> Piece:
@@ -250,21 +261,24 @@ def _eye(name: str, camera: TwinCamera, whole: Anatomy) -> Eye:
     return Eye(name, link, camera.mount.T_parent_camera, height_rad, aspect)
 
 
-def _played(config: View, opened: Opened, handed: Handed) -> tuple[Motion | None, Motion | None]:
-    """The motion of the trial that was asked for, and its ghost's."""
-    from twinproof.view.motion import motion_of
+def _played(config: View, opened: Opened, handed: Handed) -> tuple[Motion | None, Motion | None, Apart | None]:
+    """The motion of the trial that was asked for, its ghost's, and how far they are apart."""
+    from twinproof.view.motion import apart, motion_of
     from twinproof.view.opened import line
 
-    def motion(trial: Trial | None) -> Motion | None:
-        return None if trial is None else motion_of(opened.trace(trial), handed.place, line(trial))
+    def motion(trial: Trial) -> Motion:
+        return motion_of(opened.trace(trial), handed.place, line(trial))
 
     if not opened.trials:
-        return None, None
+        return None, None, None
     if not 0 <= config.trial < len(opened.trials):
         raise ConfigError(f"--trial {config.trial} is none of the {len(opened.trials)} trials; count from 0.")
     trial = opened.trials[config.trial]
     partner = opened.partner(trial, config.ghost) if config.ghost not in ("", trial.domain) else None
-    return motion(trial), motion(partner if partner is not None and partner.trace is not None else None)
+    if partner is None or partner.trace is None:
+        return motion(trial), None, None
+    both = [(opened.trace(each), motion(each)) for each in (trial, partner)]
+    return both[0][1], both[1][1], apart(both[0], both[1], handed.look)
 
 
 def _page(config: View, opened: Opened, handed: Handed) -> bytes:
@@ -287,7 +301,8 @@ def _vr(config: View, opened: Opened, handed: Handed) -> int:
     from twinproof.view.vr import write_page
 
     assert config.vr is not None
-    size = write_page(handed.look, *_played(config, opened, handed), config.vr)
+    motion, ghost, error = _played(config, opened, handed)
+    size = write_page(handed.look, motion, ghost, config.vr, error)
     sys.stdout.write(
         f"{config.vr}/index.html: {size / 1e6:.1f} MB with its data. Open it in a browser; for a headset serve the "
         "folder on localhost or over HTTPS (docs/view.md).\n"

@@ -67,6 +67,10 @@ def test_the_look_has_surfaces_collision_parts_splats_cameras_and_the_gap(handed
     assert look.eyes[0].aspect == pytest.approx(120 / 90)
 
 
+def test_a_twin_is_named_by_its_scene_and_its_objects_and_not_by_a_stages_folder(handed):
+    assert handed.look.title == "probe with wedge"
+
+
 def test_fewer_splats_cover_the_same_area(handed):
     fewer = handed.look.thinned(500)
     assert 450 <= fewer.splat_count <= 500

@@ -4,6 +4,7 @@ import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 import { SparkRenderer } from "@sparkjsdev/spark";
 import { Hands } from "./hands.js";
 import { Motion } from "./player.js";
+import { Plot } from "./plot.js";
 import { furnish, haunt, links, rootOf } from "./scene.js";
 
 const data = window.TWINPROOF_DATA;
@@ -34,6 +35,7 @@ const ghosts = data.ghost ? links(root, data.links) : [];
 const motion = new Motion(data.motion, data.links.length);
 const ghost = data.ghost ? new Motion(data.ghost, data.links.length) : null;
 const hands = new Hands(groups, data.free);
+const plot = new Plot(element("plot"), data.apart, motion.events, motion.end);
 const orbit = new OrbitControls(camera, renderer.domElement);
 orbit.listenToKeyEvents(window);
 hands.pointers(renderer.domElement, camera, orbit);
@@ -61,6 +63,7 @@ function seek(time) {
   ghost?.pose(ghosts, state.time);
   element("time").value = state.time;
   element("now").textContent = `${state.time.toFixed(2)} s`;
+  [element("rmse").textContent, element("farthest").textContent] = plot.at(state.time);
 }
 
 function jump(step) {
@@ -86,6 +89,13 @@ function controls() {
     play(false);
     seek(Number(event.target.value));
   });
+  const there = (event) => {
+    const box = element("plot").getBoundingClientRect();
+    play(false);
+    seek((motion.end * (event.clientX - box.left)) / box.width);
+  };
+  element("plot").addEventListener("pointerdown", there);
+  element("plot").addEventListener("pointermove", (event) => event.buttons && there(event));
   element("play").addEventListener("click", () => play(!state.playing));
   element("before").addEventListener("click", () => jump(-1));
   element("after").addEventListener("click", () => jump(1));

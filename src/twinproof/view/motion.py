@@ -87,7 +87,7 @@ def apart(one: tuple[Trace, Motion], two: tuple[Trace, Motion], look: Look) -> A
     centres = look.centres()
     places = [np.stack([_points(motion.at(t), centres) for t in time_s]) for _, motion in (one, two)]
     far = np.linalg.norm(places[0] - places[1], axis=2).max(axis=1)
-    return Apart(time_s, np.sqrt(np.mean(gaps**2, axis=0)), "/".join(sorted(units)), far)
+    return Apart(time_s, np.sqrt(np.mean(gaps**2, axis=0)), " and ".join(sorted(units)), far)
 
 
 def _points(T: np.ndarray, centres: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from twinproof.nouns.errors import TwinError
 from twinproof.view.look import Look
-from twinproof.view.motion import Motion
+from twinproof.view.motion import Apart, Motion
 from twinproof.view.vr import built, data_script
 
 MOST_BYTES = 8_000_000
@@ -17,11 +17,20 @@ MOST_SPLATS = 150_000
 FEWEST_SPLATS = 1_000
 
 
-def scene_html(look: Look, motion: Motion | None = None, ghost: Motion | None = None, most: int = MOST_BYTES) -> str:
-    """A page of at most `most` bytes with the twin, and where motions are given, a timeline that moves it."""
+def scene_html(
+    look: Look,
+    motion: Motion | None = None,
+    ghost: Motion | None = None,
+    error: Apart | None = None,
+    most: int = MOST_BYTES,
+) -> str:
+    """A page of at most `most` bytes with the twin, and where motions are given, a timeline that moves it.
+
+    `error`, of the ghost against the motion, stands below the timeline.
+    """
     splats = min(look.splat_count, MOST_SPLATS)
     while True:
-        page = _page(look.thinned(splats), motion, ghost)
+        page = _page(look.thinned(splats), motion, ghost, error)
         size = len(page.encode())
         if size <= most:
             return page
@@ -33,8 +42,9 @@ def scene_html(look: Look, motion: Motion | None = None, ghost: Motion | None = 
         splats = max(FEWEST_SPLATS, int(splats * min(0.7, most / size)))
 
 
-def _page(look: Look, motion: Motion | None, ghost: Motion | None) -> str:
-    scripts = {"data.js": data_script(look, motion, ghost), "app.js": built("app.js").replace("</script", "<\\/script")}
+def _page(look: Look, motion: Motion | None, ghost: Motion | None, error: Apart | None) -> str:
+    code = built("app.js").replace("</script", "<\\/script")
+    scripts = {"data.js": data_script(look, motion, ghost, error), "app.js": code}
     page = built("index.html")
     for name, text in scripts.items():
         page = _replaced(page, f'<script src="{name}"></script>', f"<script>{text}</script>")

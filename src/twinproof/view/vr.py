@@ -22,19 +22,20 @@ from twinproof.nouns.files import new_folder
 from twinproof.nouns.mesh_glb import glb_bytes
 from twinproof.nouns.splat_files import write_spz
 from twinproof.view.look import Look, Piece, quats_wxyz
-from twinproof.view.motion import Motion
+from twinproof.view.motion import Apart, Motion
 from twinproof.view.stage import bounds
 
 if TYPE_CHECKING:
     from twinproof.nouns.splats import Splats
 
 MOST_SPLATS = 500_000
+CURVE_POINTS = 500
 BUILT = ("index.html", "app.js", "LICENSES.txt")
 
 
-def write_page(look: Look, motion: Motion | None, ghost: Motion | None, out: Path) -> int:
-    """Writes the page into a new folder; the size of all of it in bytes."""
-    text = data_script(look.thinned(MOST_SPLATS), motion, ghost)
+def write_page(look: Look, motion: Motion | None, ghost: Motion | None, out: Path, error: Apart | None = None) -> int:
+    """Writes the page into a new folder; the size of all of it in bytes. `error` is that of the ghost over time."""
+    text = data_script(look.thinned(MOST_SPLATS), motion, ghost, error)
     with new_folder(out) as scratch:
         for name in BUILT:
             (scratch / name).write_text(built(name), encoding="utf-8")
@@ -47,9 +48,10 @@ def built(name: str) -> str:
     return (resources.files("twinproof.view") / "web" / name).read_text(encoding="utf-8")
 
 
-def data_script(look: Look, motion: Motion | None, ghost: Motion | None) -> str:
+def data_script(look: Look, motion: Motion | None, ghost: Motion | None, error: Apart | None = None) -> str:
     """What a page shows, as a script that may also stand inside HTML: no end tag can be in it."""
-    text = json.dumps(_told(look, motion, ghost), allow_nan=False).replace("</", "<\\/")
+    told = {**_told(look, motion, ghost), "apart": None if error is None else _apart(error)}
+    text = json.dumps(told, allow_nan=False).replace("</", "<\\/")
     return f"window.TWINPROOF_DATA = {text};\n"
 
 
@@ -82,6 +84,14 @@ def _course(motion: Motion) -> dict[str, Any]:
     rows = np.concatenate([motion.T_world_links[..., :3, 3], xyzw], axis=-1).astype("<f4")
     events = [{"name": event.name, "time_s": event.time_s} for event in motion.events]
     return {"label": motion.label, "step_s": motion.step_s, "poses": _text(rows.tobytes()), "events": events}
+
+
+def _apart(error: Apart) -> dict[str, Any]:
+    """The error over time, in as many points as a timeline can show."""
+    step = max(1, -(-len(error.time_s) // CURVE_POINTS))
+    rows = {"time_s": error.time_s, "rmse": error.rmse, "farthest_m": error.farthest_m}
+    kept = {name: [float(f"{value:.4g}") for value in row[::step]] for name, row in rows.items()}
+    return {**kept, "unit": error.unit}
 
 
 def _spz(splats: Splats) -> bytes:
