@@ -70,7 +70,7 @@ def main() -> None:
         name, pose = told["labels"]["object"], np.array(told["object_pose"][20])
         cpu = time.process_time()
         clips = clips_of(episode.fresh(), rig, found, robot)
-        clips["wrist"] = hand_clip(episode.fresh(), rig, "wrist", hands.cameras["wrist"], robot, found, 2)
+        clips["wrist"] = hand_clip(episode.fresh(), rig, "wrist", hands.cameras["wrist"], robot, found, Plane(), 2)
         prompts = read_clicks([_click(clips["front"], pose[:3], name)])
         thing = found_object(clips, name, Plane(), Shaping(prompts, background=asked.steps))
         cpu = time.process_time() - cpu

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 class Clip:
     """T pictures of one camera. T_world_camera looks along +z, x right, y down; a camera that stands still repeats it.
 
-    `robot` is where the robot was drawn to be, `depth_m` is along the optical axis, 0 where it is not known.
+    `robot` is where the robot was drawn to be, `depth_m` is along the optical axis, 0 where it is not known. Poses are
+    those at the middle row; `sweep` is the motion (turn in rad, shift in m, both in the camera's frame) from the first
+    row to the last, where a rolling shutter is known.
     """
 
     camera: str
@@ -29,6 +31,7 @@ class Clip:
     T_world_camera: Float[np.ndarray, "T 4 4"]
     robot: Bool[np.ndarray, "T H W"] | None = None
     depth_m: Float[np.ndarray, "T H W"] | None = None
+    sweep: Float[np.ndarray, "T 6"] | None = None
 
     def __post_init__(self) -> None:
         rgb = np.asarray(self.rgb)
@@ -40,6 +43,7 @@ class Clip:
         settle(self, rgb=frozen_array(rgb, np.uint8))
         shapes = {"time_s": (len(rgb),), "T_world_camera": (len(rgb), 4, 4)}
         shapes |= {name: rgb.shape[:3] for name in ("robot", "depth_m") if getattr(self, name) is not None}
+        shapes |= {"sweep": (len(rgb), 6)} if self.sweep is not None else {}
         kinds = {"robot": np.bool_, "depth_m": np.float32}
         for name, shape in shapes.items():
             array = frozen_array(getattr(self, name), kinds.get(name, np.float64))

@@ -134,7 +134,7 @@ def _written(folder: Path, thing: Thing, room: Room) -> ObjectParts:
     T, found, joint = thing.T_world_object, thing.found, thing.joint
     making = Making(density_kgm3=room.physical.density_kgm3, free=joint is None)
     support = room.table if joint is None else None
-    parts = write_object(folder, found.name, found.mesh.moved(T), placed(found.splats, T), T, making, support)
+    parts = write_object(folder, found.name, found.shape_at(T), placed(found.splats, T), T, making, support)
     for geom in parts.element.iter("geom"):  # priority: what it touches has its friction, whatever the other's is
         geom.set("friction", f"{room.physical.friction:g} {ROLLING}")
         if geom.get("group") == str(COLLISION_GROUP):

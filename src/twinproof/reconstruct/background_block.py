@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -27,37 +28,65 @@ class FoundBackground:
     """The surfels, and figures on the views that were kept apart: PSNR (dB) of all that counts and of the object."""
 
     splats: Splats
+    thing: Splats  # the object's surfels that it was judged with
     psnr_db: float
     object_psnr_db: float
     views: int
     apart: int
 
 
+Looks = Callable[[Views], Splats]  # the object's surfels, in the colours of views
+
+
+def kept_and_apart(views: Views) -> tuple[Views, Views]:
+    """The views that are fitted, and those that are kept for judging: none where there are few."""
+    apart = [k for k in range(len(views.views)) if k % APART == APART // 2]
+    if len(views.views) - len(apart) < LEAST_VIEWS:
+        return views, replace(views, views=())
+    kept = tuple(view for k, view in enumerate(views.views) if k not in apart)
+    return replace(views, views=kept), replace(views, views=tuple(views.views[k] for k in apart))
+
+
 def found_background(
-    views: Views, thing: Splats, table: Plane, steps: int, progress: Progress = quiet, device: str = "cpu"
-) -> FoundBackground | None:
-    """`thing` are the object's surfels where it stands; the views' masks call it 1. None: too few views."""
+    views: Views, thing: Splats, table: Plane, steps: int, progress: Progress = quiet, device: str = "cpu",
+    looks: Looks | None = None,
+) -> FoundBackground | None:  # fmt: skip
+    """`thing` are the object's surfels where it stands; the views' masks call it 1. None: too few views.
+
+    Exposure drifts from picture to picture. The background's fit tells it, so `looks`, where given, makes the object's
+    colours anew from pictures with an even one.
+    """
     from twinproof.reconstruct.splat_fit import fit
     from twinproof.reconstruct.splat_judge import judge
     from twinproof.reconstruct.splat_recipe import Growth, Recipe
 
-    moving = [k for k in range(len(views.views)) if k % APART == APART // 2]
-    if len(views.views) - len(moving) < LEAST_VIEWS or steps == 0:
+    kept, apart = kept_and_apart(views)
+    if not apart.views or steps == 0:
         return None
-    shown = [_without(view) for view in views.views]
+    shown = [_without(view) for view in kept.views]
     points, colours = _on_table(shown, table)
-    apart = Views(tuple(shown[k] for k in moving))
-    kept = Views(tuple(v for k, v in enumerate(shown) if k not in moving), points, colours)
+    bare = Views(tuple(shown), points, colours)
     recipe = Recipe(iterations=steps, flat=True, degree=0, growth=Growth(most=8000))
-    done = fit(kept, recipe, device=device, progress=progress)
+    done = fit(bare, recipe, device=device, progress=progress)
+    thing = thing if looks is None else looks(_even(kept, done.exposures))
     all_of_it = replace(done, splats=joined([done.splats, thing]))
-    whole = Views(tuple(views.views[k] for k in moving), groups=views.groups)
-    psnr = [each.psnr_db for each in judge(all_of_it, kept, whole)]
+    psnr = [each.psnr_db for each in judge(all_of_it, bare, apart)]
     only = [
-        replace(v, mask=np.where(v.mask == 1, 0, -1)) for v in whole.views if v.mask is not None and (v.mask == 1).any()
+        replace(v, mask=np.where(v.mask == 1, 0, -1)) for v in apart.views if v.mask is not None and (v.mask == 1).any()
     ]
-    inside = [each.psnr_db for each in judge(all_of_it, kept, Views(tuple(only)))] if only else [float("nan")]
-    return FoundBackground(done.splats, float(np.mean(psnr)), float(np.mean(inside)), len(kept.views), len(apart.views))
+    inside = [each.psnr_db for each in judge(all_of_it, bare, Views(tuple(only)))] if only else [float("nan")]
+    return FoundBackground(
+        done.splats, thing, float(np.mean(psnr)), float(np.mean(inside)), len(kept.views), len(apart.views)
+    )
+
+
+def _even(views: Views, exposures: Float[np.ndarray, "V 2 3"]) -> Views:
+    """The pictures as they would be under the exposure that the fitted scene is in."""
+    even = [
+        replace(view, rgb=np.round(255 * ((view.rgb / 255 - offset) / gain).clip(0, 1)).astype(np.uint8))
+        for view, (gain, offset) in zip(views.views, exposures, strict=True)
+    ]
+    return replace(views, views=tuple(even))
 
 
 def _without(view: PosedView) -> PosedView:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from twinproof.nouns.clip import Clip
@@ -10,12 +12,15 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Rig
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, clip_of, smooth
+from twinproof.reconstruct.hand_views import Ride, agreed
 from twinproof.reconstruct.robot_fit import Robot
 from twinproof.reconstruct.robot_frames import Angles, joint_angles
+from twinproof.sim.grid import Plane
 from twinproof.sim.link_splats import moved
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.splat.render import render
 
+GROW_PX = 3  # around the drawn robot, where the table is looked at
 FRAMES = 60  # pictures of a camera in an episode that are looked at
 
 
@@ -48,9 +53,10 @@ def clips_of(
 
 
 def hand_clip(
-    episode: Episode, rig: Rig, name: str, camera: FoundCamera, robot: Robot, found: FoundRobot, every: int = 1
-) -> Clip:
-    """What a calibrated riding camera saw in one episode, on the robot's clock."""
+    episode: Episode, rig: Rig, name: str, camera: FoundCamera, robot: Robot, found: FoundRobot, table: Plane,
+    every: int = 1,
+) -> Clip:  # fmt: skip
+    """What a calibrated riding camera saw in one episode, on the robot's clock; all pictures agree on the table."""
     raw = joint_angles(episode, rig)
     angles = smooth(Angles(raw.time_s, raw.value - offsets_of(rig, found)))
     video = episode.videos[name]
@@ -61,7 +67,22 @@ def hand_clip(
     k = camera.intrinsics
     lens = Lens(camera.width, camera.height, k.fx, k.fy, k.cx, k.cy, k.distortion)
     hand = hand_of(robot, camera.mount.parent)
-    return clip_of(frames, hand, camera.mount.T_parent_camera, lens, camera.clock_offset_s, camera.readout_s)
+    clip = clip_of(frames, hand, camera.mount.T_parent_camera, lens, camera.clock_offset_s, camera.readout_s)
+    begin = clip.time_s - 0.5 * camera.readout_s
+    ends = [
+        np.stack([hand.T_world_link(q) @ camera.mount.T_parent_camera for q in angles.at(at)])
+        for at in (begin, begin + camera.readout_s)
+    ]
+    ride = agreed(Ride(lens, rgb, ~grown(clip.robot, GROW_PX), np.stack(ends, axis=1)), table)
+    return replace(clip, T_world_camera=ride.at(0.5), sweep=ride.sweep)
+
+
+def grown(masks: np.ndarray | None, by_px: int) -> np.ndarray:
+    """Masks (T, H, W), each grown by some pixels."""
+    from scipy.ndimage import maximum_filter
+
+    assert masks is not None
+    return np.asarray(maximum_filter(masks, (1, 2 * by_px + 1, 2 * by_px + 1)))
 
 
 def hand_of(robot: Robot, link: str) -> Hand:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twinproof.nouns.artifact import read_arrays, write_arrays
+from twinproof.nouns.baked import Baked
 from twinproof.nouns.clip import Clip
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.files import read_json, write_json
@@ -18,7 +20,8 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.views import PosedView, Views
-from twinproof.reconstruct.background_block import found_background
+from twinproof.reconstruct.background_block import found_background, kept_and_apart
+from twinproof.reconstruct.hand_views import pose_at_row
 from twinproof.reconstruct.masks import Masks, segment
 from twinproof.reconstruct.prompts import Prompts
 from twinproof.sim.grid import Plane
@@ -26,15 +29,17 @@ from twinproof.sim.splat.placed import placed
 from twinproof.sim.splat.render import render
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, UInt8
 
     from twinproof.reconstruct.generate import Generator
     from twinproof.reconstruct.masks_track import Track
     from twinproof.reconstruct.segmenters import Segmenter
     from twinproof.reconstruct.surface_refine import Sight
 
-FORMAT = "twinproof/reconstruct-object/2"
+FORMAT = "twinproof/reconstruct-object/3"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
+AREA = 0.15  # cameras that look down leave the top of a hull open: the least surface that the outlines allow is flat
+TEXTURE = 512  # texels a side
 EVERY_S = 0.15  # between two views of a camera that moves
 
 
@@ -53,13 +58,22 @@ class FoundObject:
     held_out: Mapping[str, float] = field(default_factory=dict)  # figures on views that nothing was fitted to
     made_by: str = ""  # a model's shape: who made it and what was checked; "": the pictures' own
     went_m: float = 0.0  # how far its middle went in the episode it was found in
+    uv: Float[np.ndarray, "F 3 2"] | None = None  # where each corner of the mesh's faces lies in the texture
+    texture: UInt8[np.ndarray, "S S 3"] | None = None
+
+    def shape_at(self, T: Float[np.ndarray, "4 4"]) -> Mesh | Baked:
+        """The mesh with its texture, if it has one, moved."""
+        mesh = self.mesh.moved(T)
+        return mesh if self.uv is None or self.texture is None else Baked(mesh, self.uv, self.texture)
 
     def save(self, folder: Path) -> None:
-        """Writes mesh.ply, splats.ply and object.json."""
+        """Writes mesh.ply, splats.ply, object.json, and texture.npz and background.ply where there are such."""
         write_mesh(folder / "mesh.ply", self.mesh)
         write_ply(folder / "splats.ply", self.splats)
         if self.background is not None:
             write_ply(folder / "background.ply", self.background)
+        if self.uv is not None and self.texture is not None:
+            write_arrays(folder / "texture.npz", {"uv": self.uv, "texture": self.texture})
         head = {
             "format": FORMAT,
             "name": self.name,
@@ -77,6 +91,8 @@ class FoundObject:
     def load(cls, folder: Path) -> FoundObject:
         """Reads it back."""
         head: Any = read_json(folder / "object.json", FORMAT, TwinError)
+        painted = (folder / "texture.npz").is_file()
+        paint = read_arrays(folder / "texture.npz", TwinError) if painted else {}
         return cls(
             head["name"],
             read_mesh(folder / "mesh.ply"),
@@ -89,6 +105,8 @@ class FoundObject:
             head["held_out"],
             head["made_by"],
             head["went_m"],
+            paint.get("uv"),
+            paint.get("texture"),
         )
 
 
@@ -120,22 +138,52 @@ def found_object(
             "Point at it: --click camera,frame,x,y=name."
         )
     which = name if name in masks.names else masks.names[0]
-    views = at_rest(masks, which, clips)
+    views = only_of(at_rest(masks, which, clips), which)
+    kept, _ = kept_and_apart(views)
     told = (*masks.notes, *more)
     if how.generator is not None:
         from twinproof.reconstruct.generate_block import generated
 
         found = generated(views, which, name or which, table, how.generator, told)
     else:
-        found = shaped(views, which, name or which, table, told, progress)
+        found = shaped(kept, which, name or which, table, told, progress)
     found = replace(found, went_m=_went(masks.tracks[which]))
-    stands = placed(found.splats, found.T_world_object)
-    behind = found_background(only_of(views, which), stands, table, how.background, progress, how.device)
+    return with_background(found, views, table, how, progress)
+
+
+def with_background(
+    found: FoundObject, views: Views, table: Plane, how: Shaping, progress: Progress = quiet
+) -> FoundObject:
+    """The object with what is behind it, where views are many enough, and its looks under one exposure; textured."""
+    from twinproof.reconstruct.surface_refine import coloured, sights_of
+
+    T, group = found.T_world_object, views.groups[1]
+    back, own = np.linalg.inv(T), list[Views]()
+
+    def looks(even: Views) -> Splats:
+        own.append(even)
+        return coloured(found.mesh.moved(T), sights_of(even, group), found.name, progress=progress)
+
+    behind = found_background(views, placed(found.splats, T), table, how.background, progress, how.device, looks)
     if behind is None:
-        return found
+        return baked(found, kept_and_apart(views)[0])
     figures = {"psnr_db": behind.psnr_db, "object_psnr_db": behind.object_psnr_db, "views": behind.apart}
     figures = {k: float(v) for k, v in figures.items() if np.isfinite(v)}
-    return replace(found, background=behind.splats, held_out=figures)
+    found = replace(found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures)
+    return baked(found, own[0])
+
+
+def baked(found: FoundObject, views: Views) -> FoundObject:
+    """The object with a texture of what the views show of it."""
+    from twinproof.reconstruct.surface_refine import photos_of, sights_of
+    from twinproof.reconstruct.texture import bake
+
+    painted = bake(found.mesh.moved(found.T_world_object), photos_of(sights_of(views, views.groups[1])), TEXTURE)
+    mesh = painted.baked.mesh.moved(np.linalg.inv(found.T_world_object))
+    more = tuple(f"texture of {found.name}: {each}" for each in painted.declared)
+    return replace(
+        found, mesh=mesh, uv=painted.baked.uv, texture=painted.baked.texture, declared=(*found.declared, *more)
+    )
 
 
 def _went(track: Track) -> float:
@@ -152,7 +200,8 @@ def _went(track: Track) -> float:
 def only_of(views: Views, which: str) -> Views:
     """The same views with one object, all else but the background not counting."""
     number = views.groups.index(which)
-    return Views(tuple(replace(v, mask=_own(v, number)) for v in views.views), groups=("other", which))
+    own = tuple(replace(v, mask=_own(v, number)) for v in views.views)
+    return Views(own, groups=("other", which), notes=views.notes)
 
 
 def _own(view: PosedView, group: int) -> np.ndarray:
@@ -169,7 +218,8 @@ def at_rest(masks: Masks, name: str, clips: Mapping[str, Clip]) -> Views:
     first = np.asarray(track.at(sum(spans[0]) / 2))
     same = [s for s in spans if np.linalg.norm(np.asarray(track.at(sum(s) / 2)) - first) < SAME_PLACE_M]
     parts = [masks.views(clips, span, EVERY_S) for span in same]
-    once = {view.name: view for part in parts for view in part.views}
+    number = parts[0].groups.index(name)
+    once = {view.name: _when_seen(view, number, clips) for part in parts for view in part.views}
     still = {name for name, clip in clips.items() if clip.still}
     kept, seen = list[PosedView](), set[str]()
     for view in once.values():  # of a camera that stands still one picture is enough
@@ -180,13 +230,24 @@ def at_rest(masks: Masks, name: str, clips: Mapping[str, Clip]) -> Views:
     return Views(tuple(kept), groups=parts[0].groups, notes=tuple(note for part in parts for note in part.notes))
 
 
+def _when_seen(view: PosedView, group: int, clips: Mapping[str, Clip]) -> PosedView:
+    """The view from where its camera was when the rows that show the object were taken."""
+    assert view.mask is not None
+    camera, _, frame = view.name.rpartition("/")
+    rows = np.nonzero(view.mask == group)[0]
+    if not len(rows):
+        return view
+    return replace(view, T_world_camera=pose_at_row(clips[camera], int(frame), float(rows.mean())))
+
+
 def shaped(
     views: Views, group: str, name: str, table: Plane, notes: Sequence[str] = (), progress: Progress = quiet
 ) -> FoundObject:
     """An object's mesh and looks from masked views of one moment, in a frame at the middle of its box."""
     from twinproof.reconstruct.shape import ShapeRecipe, shape_from_masks
     from twinproof.reconstruct.surface import bind
-    from twinproof.reconstruct.surface_refine import refine, sights_of
+    from twinproof.reconstruct.surface_refine import Refining, photos_of, refine, sights_of
+    from twinproof.reconstruct.texture import vertex_colours
 
     sights = sights_of(views, group)
     shown = [s for s in sights if (s.silhouette.mask == 1).any()]
@@ -196,7 +257,9 @@ def shaped(
             "the wrist camera, or give a generator (docs/reconstruct.md)."
         )
     first = shape_from_masks([s.silhouette for s in shown], ShapeRecipe(across=96, faces=4000), support=table)
-    done = refine(bind(first.mesh, per_face=1, group=name), shown, progress=progress)
+    mesh, _ = vertex_colours(first.mesh, photos_of(shown))
+    how = Refining(area_weight=AREA, support=table)
+    done = refine(bind(mesh, per_face=1, group=name), shown, how, progress=progress)
     middle = np.eye(4)
     middle[:3, 3] = (done.mesh.vertices.min(axis=0) + done.mesh.vertices.max(axis=0)) / 2
     back = np.linalg.inv(middle)

@@ -31,9 +31,20 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.views import Views
-from twinproof.reconstruct.surface import COVER, Bound, Looks
+from twinproof.reconstruct.surface import COVER, Bound, Looks, bind
 from twinproof.reconstruct.surface_colour import read_colours
-from twinproof.reconstruct.surface_smooth import Spread, Spreading, bend, crosses, neighbour_faces, volume_of
+from twinproof.reconstruct.surface_smooth import (
+    Spread,
+    Spreading,
+    above,
+    area_of,
+    bend,
+    crosses,
+    neighbour_faces,
+    volume_of,
+)
+from twinproof.reconstruct.texture import Photo, vertex_colours
+from twinproof.sim.grid import Plane
 from twinproof.sim.mesh_raster import rasterise
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.silhouette import Silhouette
@@ -71,7 +82,9 @@ class Refining:
     colour_pull: float = 1.0  # of colours on vertices, against 1 of silhouettes
     depth_weight: float = 2.0  # of metres over the extent
     normal_weight: float = 0.02
+    area_weight: float = 0.0  # of the surface over its start's: what no outline shows lies flat
     least_volume: float = 0.95  # of the start; below, a penalty grows
+    support: Plane | None = None  # nothing goes below it
     margin_px: int = 6
 
     def __post_init__(self) -> None:
@@ -147,8 +160,35 @@ def refine(
     edge = edge_drawn(bound, sights)
     run = _Run(bound, [replace(t, mask=edge(t.distance)) for t in targets], how, rng, progress)
     vertices = run.shape()
-    looks = run.colours(vertices) if any(t.rgb is not None for t in targets) else bound.looks
+    if any(t.rgb is not None for t in targets):
+        run = replace(run, bound=painted(bound, vertices, sights))
+        looks = run.colours(vertices)
+    else:
+        looks = bound.looks
     return Refined(bound.moved(vertices, looks), run.history, time.process_time() - began)
+
+
+def coloured(
+    mesh: Mesh, sights: Sequence[Sight], group: str, how: Refining | None = None, progress: Progress = quiet
+) -> Splats:
+    """Surfels on a mesh that stays, in the colours of the pictures."""
+    how, bound = how or Refining(), bind(mesh, per_face=1, group=group)
+    targets = [_target(sight, how.margin_px) for sight in sights if (sight.silhouette.mask == 1).any()]
+    bound = painted(bound, bound.vertices, sights)
+    run = _Run(bound, targets, how, stream(0, "surface colours"), progress)
+    return bound.splats(looks=run.colours(bound.vertices))
+
+
+def painted(bound: Bound, vertices: Any, sights: Sequence[Sight]) -> Bound:
+    """The same discs in the colours that the pictures show there: what no step of a fit reaches has them too."""
+    mesh, _ = vertex_colours(Mesh(vertices.detach().double().numpy(), bound.mesh.faces), photos_of(sights))
+    looks = bind(mesh, bound.per_face, bound.group, bound.looks.sh.shape[1]).looks
+    return replace(bound, looks=bound.looks._replace(sh=looks.sh))
+
+
+def photos_of(sights: Sequence[Sight]) -> list[Photo]:
+    """The pictures of the object, where only its own pixels show it."""
+    return [Photo(s.rgb, s.silhouette.camera, s.silhouette.mask == 1) for s in sights if s.rgb is not None]
 
 
 @dataclass
@@ -176,12 +216,14 @@ class _Run:
         """The vertices after descending on silhouettes, depth and, as far as it may pull, colour."""
         bound, how, mesh = self.bound, self.how, self.bound.mesh
         start, extent = bound.vertices, float(np.ptp(mesh.vertices, axis=0).max())
-        x, shades = torch.zeros_like(start, requires_grad=True), torch.full_like(start, 0.5).requires_grad_()
+        shades = torch.full_like(start, 0.5) if mesh.colours is None else torch.tensor(mesh.colours, dtype=start.dtype)
+        x, shades = torch.zeros_like(start, requires_grad=True), shades.requires_grad_()
         spreading, pairs, volume = Spreading(mesh, how.smooth), neighbour_faces(mesh), mesh.volume_m3
+        area = float(area_of(start, mesh))
         adam = torch.optim.Adam([shades], lr=0.3 * how.colour_rate, betas=(0.9, 0.99))
         first, second = torch.zeros_like(start), torch.zeros(())
         for step, batch in enumerate(self.batches(how.steps)):
-            vertices = start + Spread.apply(x, spreading)
+            vertices = above(start + Spread.apply(x, spreading), how.support)
             scene = bound.scene(vertices, still=True)
             terms = dict[str, Any]()
             for target in batch:
@@ -193,6 +235,7 @@ class _Run:
                 for name, value in found.items():
                     terms[name] = terms.get(name, 0.0) + value / len(batch)
             terms["normals"] = how.normal_weight * bend(vertices, mesh, pairs)
+            terms["area"] = how.area_weight * 0.03 ** (step / how.steps) * area_of(vertices, mesh) / area
             terms["volume"] = 10 * torch.relu(how.least_volume - volume_of(vertices, mesh) / volume) ** 2
             sum(terms.values()).backward()
             with torch.no_grad():  # Adam with one scale for all: a smooth field stays smooth
@@ -206,7 +249,7 @@ class _Run:
             x.grad = None
             self.note(step, how.steps, terms)
         with torch.no_grad():
-            return start + Spread.apply(x, spreading)
+            return above(start + Spread.apply(x, spreading), how.support)
 
     def colours(self, vertices: Any) -> Looks:
         """The looks on a mesh that stays: colours that descend, opacities as the discs' number asks for."""

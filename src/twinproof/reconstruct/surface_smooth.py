@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from twinproof.nouns.mesh import Mesh
+from twinproof.sim.grid import Plane
 
 
 class Spreading:
@@ -68,3 +69,16 @@ def volume_of(vertices: Any, mesh: Mesh) -> Any:
     """The volume that the faces enclose."""
     corners, cross = crosses(vertices, mesh)
     return (corners[:, 0] * cross).sum() / 6
+
+
+def area_of(vertices: Any, mesh: Mesh) -> Any:
+    """The area of all faces."""
+    return 0.5 * crosses(vertices, mesh)[1].norm(dim=1).sum()
+
+
+def above(vertices: Any, support: Plane | None) -> Any:
+    """The vertices, those below the plane that the object stands on lifted to it."""
+    if support is None:
+        return vertices
+    normal = torch.tensor(support.normal, dtype=vertices.dtype)
+    return vertices + torch.relu(support.offset_m - vertices @ normal)[:, None] * normal
