@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,33 @@ def test_a_wrong_job_is_refused(tmp_path, text, told):
     (tmp_path / "job.toml").write_text(text)
     with pytest.raises(ConfigError, match=told):
         read_job(tmp_path / "job.toml", SECTIONS)
+
+
+def test_the_thorough_run_takes_the_options_of_the_full_tables(job, tmp_path, capsys):
+    path, run = job(extra="[full.lab]\nepisodes = 4\n[full.budget_s]\nlab = 20\n"), tmp_path / "run"
+    assert read_job(path, SECTIONS).sections["lab"]["episodes"] == 3
+    thorough = read_job(path, SECTIONS, full=True)
+    assert thorough.sections["lab"] == {"bench": "pendulum", "episodes": 4, "to": "mcap"}
+    assert thorough.budget_s == {"lab": 20}
+    assert twinproof("run", path, "--out", run, "--until", "lab", "--full") == 0
+    assert "4 episodes" in capsys.readouterr().out
+    assert states(run, capsys)["lab"] == "done"
+    assert twinproof("run", path, "--out", run, "--until", "lab") == 0
+    assert "3 episodes" in capsys.readouterr().out
+
+
+def test_a_job_without_thorough_settings_says_so(job):
+    with pytest.raises(ConfigError, match="so --full would change nothing. Run it without."):
+        read_job(job(), SECTIONS, full=True)
+
+
+@pytest.mark.parametrize("name", ["pendulum", "push", "drawer"])
+def test_the_jobs_of_the_demos_can_be_read_and_have_thorough_settings(name):
+    with as_file(files("twinproof") / "jobs" / f"{name}.toml") as path:
+        for full in (False, True):
+            found = read_job(path, SECTIONS, full)
+            assert found.name == name
+            assert set(found.budget_s) == set(found.sections)
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ class LabRecord:
     """Behaviours to play, with commas, instead of the bench's own cycle."""
     scan: bool = True
     """Whether every sixth episode carries the wrist camera around the scene."""
+    families: tuple[str, ...] = ()
+    """Families of objects that are handled, such as box; all of the bench by default. The scene has the first one's."""
     trajectory: Path | None = None
     """Play these commands (a file that `twinproof excite` wrote) in every episode, instead of behaviours."""
 
@@ -88,7 +90,7 @@ def record(config: LabRecord) -> int:
     played = None if config.trajectory is None else read_trajectory(config.trajectory)
     how = Options(
         config.to, config.effects, config.size, config.images, config.tracker, names, config.scan,
-        cameras=config.cameras, camera_hz=config.camera_hz, trajectory=played,
+        cameras=config.cameras, camera_hz=config.camera_hz, families=config.families, trajectory=played,
     )  # fmt: skip
     with bar("lab") as progress:
         play(config.bench, config.episodes, config.seed, config.out, config.truth, how, progress)

@@ -19,6 +19,7 @@ class Run:
     examples:
       twinproof run job.toml --out run
       twinproof run job.toml --out run --until identify
+      twinproof run job.toml --out run --full
       twinproof status run
 
     docs/run.md shows a job; its tables hold the options of the commands of the same name.
@@ -30,6 +31,10 @@ class Run:
     """The run's folder: new, or that of an earlier run of the same or a changed job."""
     until: str = ""
     """The last stage to run. Default: all that the job has."""
+    on: str = ""
+    """Where work that spreads runs: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md); no number changes."""
+    full: bool = False
+    """The thorough run: with the options of the job's [full] tables."""
 
 
 @dataclass(frozen=True)
@@ -53,19 +58,26 @@ class Demo:
 
     examples:
       twinproof demo pendulum --out demo
+      twinproof demo push --out demo_push
+      twinproof demo drawer --out demo_drawer
+      twinproof demo drawer --full --out demo_drawer
     """
 
-    bench: Positional[Literal["pendulum"]]
+    bench: Positional[Literal["pendulum", "push", "drawer"]]
     """Which bench."""
     out: Path
     """The run's folder."""
     until: str = ""
     """The last stage to run. Default: all."""
+    on: str = ""
+    """Where work that spreads runs: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md); no number changes."""
+    full: bool = False
+    """The thorough run, for an hour or more, instead of the small one."""
 
 
 def run(config: Run) -> int:
     """`twinproof run`."""
-    return _run(config.job, config.out, config.until)
+    return _run(config.job, config.out, config.until, config.full, config.on)
 
 
 def demo(config: Demo) -> int:
@@ -73,19 +85,22 @@ def demo(config: Demo) -> int:
     from importlib.resources import as_file, files
 
     with as_file(files("twinproof") / "jobs" / f"{config.bench}.toml") as job:
-        return _run(job, config.out, config.until)
+        return _run(job, config.out, config.until, config.full, config.on)
 
 
-def _run(path: Path, out: Path, until: str) -> int:
+def _run(path: Path, out: Path, until: str, full: bool, on: str) -> int:
+    from dataclasses import replace
+
     from twinproof.job import read_job
     from twinproof.nouns.files import write_whole
     from twinproof.nouns.kept import Kept, only_one
     from twinproof.run import SECTIONS, Doing, run
 
-    job = read_job(path, SECTIONS).until(until, SECTIONS)
+    job = read_job(path, SECTIONS, full).until(until, SECTIONS)
+    job = replace(job, on=on)
     with only_one(out, _say):
         write_whole(out / "job.toml", path.read_bytes())
-        write_whole(out / "job_folder.txt", f"{job.folder}\n".encode())
+        write_whole(out / "job_folder.txt", f"{job.folder}\n{'full' if full else ''}\n".encode())
         outcomes = run(Doing(job, Kept(out, _say), _say))
     reused = sum(outcome.state == "reused" for outcome in outcomes)
     _say(f"{out}: {len(outcomes)} stages, {reused} of them reused; {outcomes[-1].folder}")
@@ -104,8 +119,8 @@ def status(config: Status) -> int:
     path = config.run / "job.toml"
     if not path.is_file():
         raise ConfigError(f"{config.run} holds no job.toml: it is no run. Start one with twinproof run JOB --out RUN.")
-    job = read_job(path, SECTIONS)
-    job = replace(job, folder=Path((config.run / "job_folder.txt").read_text(encoding="utf-8").strip()))
+    folder, full = (config.run / "job_folder.txt").read_text(encoding="utf-8").split("\n")[:2]
+    job = replace(read_job(path, SECTIONS, full == "full"), folder=Path(folder))
     outcomes = run(Doing(job, Kept(config.run, _say, dry=True), _say))
     rows: list[dict[str, Any]] = [
         {

@@ -9,6 +9,9 @@ rig = "rig.toml"
 
 [budget_s]                    optional: how long each stage may be expected to take, printed beside the time taken
 identify = 60
+
+[full.train]                  optional: what --full changes; here the options of [train] that it sets anew
+steps = 4_000_000
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from twinproof.nouns.strict import build, plain
 
 Config = TypeVar("Config")
 PLACE = re.compile(r"\{(\w+)\}")
-OWN = ("name", "seed", "budget_s")  # what a job holds beside its stages
+OWN = ("name", "seed", "budget_s", "full")  # what a job holds beside its stages
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Job:
     sections: Mapping[str, Mapping[str, Json]]
     seed: int = 0
     budget_s: Mapping[str, float] = field(default_factory=dict)
+    on: str = ""  # where work that spreads runs, as --on names it; decides no result
 
     def config(self, section: str, kind: type[Config], places: Mapping[str, Path], given: Mapping[str, Path]) -> Config:
         """The settings of a stage's command: its table, the job's seed, results of earlier stages and where it goes."""
@@ -51,6 +55,8 @@ class Job:
                 raise ConfigError(f"{where}: {name!r} is not yours to set, the run does. Remove it.")
         if "seed" in names:
             table.setdefault("seed", self.seed)
+        if "on" in names:
+            table.setdefault("on", self.on)
         made = build(kind, table, where, ConfigError, made=dict(given))
         return _resolved(made, self.folder)
 
@@ -64,12 +70,14 @@ class Job:
         return dataclasses.replace(self, sections={k: v for k, v in self.sections.items() if k in wanted})
 
 
-def read_job(path: Path, known: tuple[str, ...]) -> Job:
-    """The job in a TOML file; tables that no stage has are errors."""
+def read_job(path: Path, known: tuple[str, ...], full: bool = False) -> Job:
+    """The job in a TOML file, with what its [full] tables change where asked; tables that no stage has are errors."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise ConfigError(f"{path} is no readable TOML ({problem}). Name a job, or mend it.") from None
+    if full:
+        data = _thorough(data, path)
     sections = {name: value for name, value in data.items() if name not in OWN}
     for name, value in sections.items():
         if name not in known:
@@ -82,6 +90,14 @@ def read_job(path: Path, known: tuple[str, ...]) -> Job:
     if not isinstance(budget, Mapping) or not all(isinstance(value, (int, float)) for value in budget.values()):
         raise ConfigError(f"{path}: [budget_s] holds seconds for stages, as in identify = 60.")
     return Job(str(data.get("name", path.stem)), path.absolute().parent, sections, seed, dict(budget))
+
+
+def _thorough(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The job's tables with the options of [full.NAME] in place of theirs; a stage that only --full has is added."""
+    more = data.get("full")
+    if not isinstance(more, Mapping) or not all(isinstance(table, Mapping) for table in more.values()):
+        raise ConfigError(f"{path} has no [full.STAGE] tables, so --full would change nothing. Run it without.")
+    return {**data, **{name: {**data.get(name, {}), **table} for name, table in more.items()}}
 
 
 def _with_places(table: dict[str, Json], places: Mapping[str, Path], where: str) -> dict[str, Json]:
@@ -141,5 +157,5 @@ def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Pa
         return [stands_for(item) for item in value] if isinstance(value, (tuple, list)) else plain(value)
 
     values = {entry.name: getattr(config, entry.name) for entry in dataclasses.fields(config)}  # type: ignore[arg-type]
-    decides = {name: stands_for(value) for name, value in values.items() if name not in ("out", "plots", "json")}
+    decides = {name: stands_for(value) for name, value in values.items() if name not in ("out", "plots", "json", "on")}
     return decides, tuple(used)

@@ -33,7 +33,8 @@ from twinproof.nouns.strict import plain
 
 Config = TypeVar("Config")
 SECTIONS = (
-    "lab", "ingest", "split", "reconstruct", "identify", "randomize", "train", "panel", "evaluate", "view", "evidence"
+    "lab", "ingest", "split", "reconstruct", "identify", "randomize", "imitate", "train", "panel", "evaluate", "view",
+    "evidence",
 )  # fmt: skip
 LEDGER = ("openings.jsonl", "holdout/key")  # what grows in a split while its episodes are used
 
@@ -47,6 +48,7 @@ def run(do: Doing) -> tuple[Outcome, ...]:
     posterior = do("identify", "posterior", cli_identify.Identify, cli_identify.identify, twin=twin, split=split)
     known = {"split": split, "twin": twin, "posterior": posterior}
     ranges = do("randomize", "randomization", cli_randomize.Randomize, cli_randomize.randomize, **known)
+    do("imitate", "base", cli_train.Train, cli_train.train, twin=twin, randomization=ranges)
     do("train", "policy", cli_train.Train, cli_train.train, twin=twin, randomization=ranges)
     panel = do("panel", "panel", cli_evaluate.Panel, cli_evaluate.panel, split=split, twin=twin)
     known |= {"randomization": ranges, "panel": panel}

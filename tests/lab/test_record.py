@@ -215,6 +215,7 @@ def test_phases_keep_their_names_in_a_bag(pushes):
             "bench 'pendulum' has no effect 'gripper_compliance'. Use all, off, or some of cable_drag, gear_ripple, t",
         ),
         ({"how": lambda: Options(cameras=("roof",))}, "bench 'pendulum' has no camera 'roof'"),
+        ({"how": lambda: Options(families=("egg",))}, "bench 'pendulum' has no objects of the family 'egg'"),
     ],
 )
 def test_what_cannot_be_recorded_is_said_before_anything_moves(how, match, tmp_path):
@@ -276,3 +277,9 @@ def test_without_the_wrist_camera_there_is_no_scan():
     assert "scan" in {take.behaviour for take in _Session(bench("push"), 12, 0, Options()).takes}
     with pytest.raises(ConfigError, match="a scan carries the wrist camera, and it is not recorded"):
         _Session(bench("push"), 1, 0, Options(images=False, behaviours=("scan",)))
+
+
+def test_a_recording_may_be_of_one_family_and_its_scene_shows_that_one():
+    session = _Session(bench("push"), 3, 0, Options(images=False, families=("can",)))
+    assert {take.object.partition("_")[0] for take in session.takes} == {"can"}
+    assert 'type="cylinder"' in session.bench.nominal_scene(None, session.plant).partition('<body name="object"')[2]

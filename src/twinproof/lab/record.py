@@ -66,6 +66,7 @@ class Options:
     plant: int | None = None
     cameras: tuple[str, ...] = ()  # only these; all of the bench by default
     camera_hz: float | None = None  # pictures a second; the bench's own by default
+    families: tuple[str, ...] = ()  # of objects; all of the bench by default
     trajectory: Trajectory | None = None  # every episode plays these commands, and no behaviour
 
     def __post_init__(self) -> None:
@@ -118,6 +119,11 @@ class _Session:
         for name in options.behaviours:
             if name not in bench.tasks:
                 raise ConfigError(f"bench {bench.name!r} has no behaviour {name!r}. It has {', '.join(bench.tasks)}.")
+        for name in options.families:
+            if name not in bench.families:
+                known = ", ".join(bench.families) or "none"
+                raise ConfigError(f"bench {bench.name!r} has no objects of the family {name!r}. It has {known}.")
+        bench.families = options.families or bench.families
         self.bench, self.seed, self.options = bench, seed, options
         self.effects = chosen(options.effects, bench)
         self.plant: Plant = bench.plant(seed if options.plant is None else options.plant)
