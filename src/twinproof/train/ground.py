@@ -10,6 +10,7 @@ from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.policy import Policy, require_same
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.split import Split
+from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
 from twinproof.policies.load import actor_of
 from twinproof.tasks.arena import Arena, Play
@@ -97,7 +98,7 @@ class Ground:
         if draws is not None and asked.strength != 1.0:
             draws = draws.at(asked.strength)
         task = task_named(asked.task, twin, home=home_of(asked.home), relative=asked.relative)
-        expert = None if asked.task.endswith(".py") else expert_of(task)
+        expert = None if asked.task.endswith(".py") else expert_of(task, _known(draws))
         other = asked.teacher if asked.algo == "student" else asked.base if asked.algo == "residual" else None
         policy = None if other is None else Policy.load(other)
         if policy is not None and asked.algo == "student":
@@ -152,6 +153,15 @@ class Ground:
                     raise ConfigError(f"--algo {asked.algo} learns from an expert, and {asked.task} has none. Use ppo.")
                 mix = 1.0 if asked.algo == "clone" else 0.5
                 return DaggerLearner(VecEnv(arena), self.expert, Dagger(fit, mix=mix), seed)
+
+
+def _known(draws: Randomization | None) -> Theta:
+    """What an expert is told of the robot: the points of its ranges. An arm whose encoders are off by degrees misses
+    what it reaches for, unless its script knows by how much."""
+    if draws is None:
+        return Theta()
+    told = [entry for entry in draws.ranges if entry.gap == "dynamics" or entry.id.endswith(".offset")]
+    return Theta({entry.id: entry.point for entry in told})
 
 
 def open_arena(
