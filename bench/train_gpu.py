@@ -2,6 +2,7 @@
 
 push     4,096 worlds from state: environment steps a second of physics, observations, reward, resets and learning
 reach    wall time to 95 % success of the newest episodes, after compilation
+pictures push from 128 × 128 pictures drawn from splats (bench/train_images.py)
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from bench import train_images
 from bench.sections import run_sections
 from bench.train_scene import DRAWS, HIDDEN, push_task, reach_task, scene, thetas
 
@@ -22,6 +24,7 @@ from twinproof.train.tally import Tally
 from twinproof.train.torch_extra import check_device, quiet_torch, seed_torch
 from twinproof.train.vec_env import VecEnv
 
+PICTURE_WORLDS = 2048
 WORLDS, REPEATS, ITERATIONS, TARGET, LONGEST_S = 4096, 3, 8, 0.95, 120.0
 PUSH = Ppo(rollout=24, kl=0.0, epochs=3, minibatches=4, hidden=HIDDEN)
 REACH = Ppo(rollout=24, kl=0.0, epochs=5, minibatches=4, hidden=HIDDEN)
@@ -102,5 +105,9 @@ def main(device: str, path: Path | None) -> None:
     check_device(device)
     result: dict[str, Any] = {"device": torch.cuda.get_device_name() if device != "cpu" else "cpu"}
     with quiet_torch():
-        sections = {"push": lambda: throughput(device), "reach": lambda: time_to_target(device)}
+        sections = {
+            "push": lambda: throughput(device),
+            "reach": lambda: time_to_target(device),
+            "pictures": lambda: train_images.pictures(device, PICTURE_WORLDS, 128),
+        }
         run_sections(result, sections, path)
