@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.closed_loop import Batch, Job, run_jobs
 from twinproof.evaluate.deploy import begins
 from twinproof.lab.benches import bench
 from twinproof.nouns.panel import Cell, Condition, Domain, trial_seed
@@ -85,7 +85,7 @@ def _alone(asked: tuple[str, int, int]) -> int:
     name, first, count = asked
     task = task_on(name)
     actor, jobs = actor_of(network(task)), jobs_of(task, first + count)[first:]
-    return len(run_jobs(task.machine.scene, task, actor, jobs, nthread=1, worlds=1))
+    return len(run_jobs(task.machine.scene, task, actor, jobs, Batch(nthread=1, worlds=1)))
 
 
 def _lean(asked: tuple[str, int, int]) -> int:
@@ -168,10 +168,10 @@ def side_by_side(name: str, trials: int, few: int, cores: int) -> dict[str, Any]
     actor, jobs = actor_of(network(task)), jobs_of(task, trials)
     run_jobs(task.machine.scene, task, actor, jobs[:2])  # what is compiled once is compiled now
     scene = task.machine.scene
-    first = timed(lambda: len(run_jobs(scene, task, actor, jobs, nthread=cores)))
+    first = timed(lambda: len(run_jobs(scene, task, actor, jobs, Batch(nthread=cores))))
     lean = timed(lambda: pooled(_lean, name, trials, cores))
     pool = timed(lambda: pooled(_alone, name, few, cores))
-    again = timed(lambda: len(run_jobs(scene, task, actor, jobs, nthread=cores)))
+    again = timed(lambda: len(run_jobs(scene, task, actor, jobs, Batch(nthread=cores))))
     found: dict[str, Any] = {"batched": first, "lean pool": lean, "pool": pool, "batched again": again}
     for kind in ("per_wall_s", "per_cpu_s"):
         batch = (first[kind] + again[kind]) / 2

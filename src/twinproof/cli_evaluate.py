@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from twinproof.evaluate.compare import Protocol
     from twinproof.evaluate.deploy import Place
     from twinproof.nouns.recording import Recording
+    from twinproof.nouns.robot import Robot
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
+    from twinproof.policies.safety import Safety
+    from twinproof.tasks.machine import Machine
     from twinproof.tasks.task import TaskSpec
 
 
@@ -84,6 +87,7 @@ class Panel:
       twinproof panel split --twin twin --task reach --out panel
       twinproof panel split --twin twin --task push --domains real=4 twin=4 draws=40 nominal=4 --out panel
       twinproof panel split --twin twin --task reach --domains twin=10 draws=50 --out panel
+      twinproof panel split --twin twin --task push --cameras front wrist --no-relative --out panel
 
     Nothing of the holdout is read. The split's ledger gets a line. A panel without `real` needs no robot, and says of
     the transfer claim: not tested.
@@ -101,6 +105,8 @@ class Panel:
     """Worlds and trials of each policy in each condition: real, twin (at its point), draws, nominal, rebuilt."""
     conditions: int | None = None
     """How many holdout episodes; all by default."""
+    cameras: tuple[str, ...] = ()
+    """Cameras whose pictures policies may see, by the rig's names: channels image.NAME."""
     only: tuple[str, ...] = ()
     """Holdout episodes with these values of the split's grouping keys, 'object=can_03'."""
     reality: str = ""
@@ -158,7 +164,7 @@ class Evaluate:
     monitor: bool = False
     """Watch every real trial: the twin foresees each tick, and slows or stops what it no longer explains."""
     safety: Path | None = None
-    """Limits that are kept on the robot beside its own: a safety.toml (docs/policies.md)."""
+    """Limits that are kept on the robot beside its own, and in the twin: a safety.toml (docs/policies.md)."""
     home: tuple[str, ...] = ()
     """As the panel was frozen with."""
     change: str | None = None
@@ -232,7 +238,7 @@ def _recording(source: Path, rig: Path, scratch: Path, config: Compare) -> Recor
 def panel(config: Panel) -> int:
     """`twinproof panel`."""
     from twinproof.evaluate import report
-    from twinproof.evaluate.command import home_of, only_of
+    from twinproof.evaluate.command import home_of, only_of, with_cameras
     from twinproof.evaluate.freeze import Design, domains_of, freeze
     from twinproof.nouns.errors import ConfigError
     from twinproof.nouns.split import Split
@@ -252,7 +258,7 @@ def panel(config: Panel) -> int:
         config.transfers_above,
         config.seed,
     )
-    frozen = freeze(task.panel_task(), split, how)
+    frozen = freeze(with_cameras(task.panel_task(), twin, config.cameras, split), split, how)
     frozen.save(config.out)
     settings.save(settings.resolved(config, "panel"), config.out)
     report.panel(frozen, config.out)
@@ -263,6 +269,7 @@ def evaluate(config: Evaluate) -> int:
     """`twinproof evaluate`."""
     from twinproof.cli_robot import place_of
     from twinproof.evaluate import report
+    from twinproof.evaluate.cameras import pictures_in
     from twinproof.evaluate.command import contenders_of, home_of, task_of_panel
     from twinproof.evaluate.examine import Examination, examine
     from twinproof.evaluate.figures_trials import draw_trials
@@ -286,6 +293,8 @@ def evaluate(config: Evaluate) -> int:
     task = task_of_panel(frozen, twin, home_of(config.home, twin, split))
     beliefs = _beliefs(config, twin)
     stated = next((domain.description for domain in frozen.domains if domain.kind == "real"), "")
+    pictures = pictures_in(frozen.task.contract)
+    place = _kept_safe(config, place_of(config.robot, task, stated, twin, split, pictures), twin)
     work = config.out.with_name(f".{config.out.name}.work")  # finished trials; gone when all are
     exam = Examination(
         frozen,
@@ -294,11 +303,12 @@ def evaluate(config: Evaluate) -> int:
         beliefs,
         contenders_of(config.policy, task),
         Store(work),
-        _watched(config, _kept_safe(config, place_of(config.robot, task, stated, twin, split)), task, beliefs, split),
+        _watched(config, place, task, beliefs, split),
         None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
         "" if config.logged is None else f"logged trials in {config.logged.name}",
         expert_of(task),
         config.change,
+        None if config.safety is None else _limits(config.safety, task.machine, twin),
     )
     try:
         with bar("evaluate") as progress:
@@ -336,21 +346,21 @@ def _beliefs(config: Evaluate, twin: Twin) -> Beliefs:
     )
 
 
-def _kept_safe(config: Evaluate, place: Place | None) -> Place | None:
+def _kept_safe(config: Evaluate, place: Place | None, twin: Twin) -> Place | None:
     """The place with the limits of a safety.toml, where one was given."""
     from dataclasses import replace
 
-    from twinproof.nouns.errors import ConfigError
-    from twinproof.nouns.twin import Twin
+    if config.safety is None or place is None:
+        return place
+    return replace(place, safety=_limits(config.safety, place.robot, twin))
+
+
+def _limits(path: Path, robot: Robot | Machine, twin: Twin) -> Safety:
+    """The limits of a safety.toml for a robot, or for the twin's."""
     from twinproof.policies.safety_file import read_safety
     from twinproof.sim.scene import Scene
 
-    if config.safety is None:
-        return place
-    if place is None:
-        raise ConfigError("--safety keeps a robot's limits, and no --robot is given. Name one, or leave it out.")
-    robot, scene = place.robot, Scene.of(Twin.load(config.twin))
-    return replace(place, safety=read_safety(config.safety, robot.joints, robot.limits, robot.rate_hz, scene))
+    return read_safety(path, robot.joints, robot.limits, robot.rate_hz, Scene.of(twin))
 
 
 def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Beliefs, split: Split) -> Place | None:

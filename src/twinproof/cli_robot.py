@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from twinproof.evaluate.deploy import Place, Sight
     from twinproof.lab.robot import LabRobot
+    from twinproof.nouns.policy import Channel
     from twinproof.nouns.robot import Observation, Robot
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 BEHAVIOURS = {"drawer": "pull"}  # what the lab calls a task
 
 
-def place_of(text: str | None, task: TaskSpec, stated: str, twin: Twin, split: Split) -> Place | None:
-    """The robot that trials run on, where one was named, and what sees the task's object for it."""
+def place_of(
+    text: str | None, task: TaskSpec, stated: str, twin: Twin, split: Split, pictures: Sequence[Channel] = ()
+) -> Place | None:
+    """The robot that trials run on, where one was named, and what sees the task's object for it. `pictures` are those
+    that policies see: a practice robot has their cameras switched on."""
     from twinproof.evaluate.deploy import Place
 
     if text is None:
@@ -29,7 +33,7 @@ def place_of(text: str | None, task: TaskSpec, stated: str, twin: Twin, split: S
     if not text.startswith("lab:"):
         robot, sight = _driver(Path(text))
         return Place(robot, stated or f"the robot of {Path(text).name}", sight or _sight(task, twin, split))
-    practice, bench, sight = _lab_robot(text, task, twin, split)
+    practice, bench, sight = _lab_robot(text, task, twin, split, pictures)
     return Place(practice, f"lab bench '{bench}', simulated", sight, referee=partial(_lab_word, practice))
 
 
@@ -74,11 +78,14 @@ class Markers:
         return {self._body: self._last[1]}
 
 
-def _lab_robot(text: str, task: TaskSpec, twin: Twin, split: Split) -> tuple[LabRobot, str, Sight]:
+def _lab_robot(
+    text: str, task: TaskSpec, twin: Twin, split: Split, pictures: Sequence[Channel]
+) -> tuple[LabRobot, str, Sight]:
     """The practice robot of 'lab:BENCH?plant=0&effects=all&tracker=mocap', and what sees the task's object for it: that
     tracker, or else the twin's splats through the cameras that they are seen by."""
     from urllib.parse import parse_qsl
 
+    from twinproof.evaluate.deploy import NoSight
     from twinproof.evaluate.sight import TwinSight
     from twinproof.lab.robot import LabRobot
     from twinproof.nouns.errors import ConfigError
@@ -91,15 +98,16 @@ def _lab_robot(text: str, task: TaskSpec, twin: Twin, split: Split) -> tuple[Lab
             "is to be seen in pictures."
         )
     plant, effects = int(asked.get("plant", "0")), asked.get("effects", "all")
-    if task.tracked and "tracker" in asked:
-        practice = LabRobot(bench, plant, effects=effects, tracker=asked["tracker"])
-        return practice, bench, Markers(practice, task.tracked[0])
-    sight = _sight(task, twin, split)
-    if not isinstance(sight, TwinSight):
-        return LabRobot(bench, plant, effects=effects), bench, sight
-    lens = next(iter(sight.cameras.values())).lens
-    cameras, size = tuple(sight.cameras), (lens.width, lens.height)
-    return LabRobot(bench, plant, effects=effects, cameras=cameras, size=size), bench, sight
+    sizes = {channel.frame: (channel.shape[1], channel.shape[0]) for channel in pictures}
+    tracker = asked.get("tracker", "") if task.tracked else ""
+    sight = NoSight() if tracker else _sight(task, twin, split)
+    if isinstance(sight, TwinSight):
+        sizes |= {name: (camera.lens.width, camera.lens.height) for name, camera in sight.cameras.items()}
+    if len(set(sizes.values())) > 1:
+        raise ConfigError(f"a practice robot's cameras have one size, and {sizes} are needed. Use cameras of one size.")
+    size = next(iter(sizes.values()), (160, 120))
+    practice = LabRobot(bench, plant, effects=effects, cameras=tuple(sizes), size=size, tracker=tracker)
+    return practice, bench, Markers(practice, task.tracked[0]) if tracker else sight
 
 
 def _driver(path: Path) -> tuple[Robot, Sight | None]:

@@ -12,7 +12,7 @@ from twinproof.lab.benches import bench
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.recording import Recording
-from twinproof.nouns.rig import Arm, Joint, Rig, SignalRule
+from twinproof.nouns.rig import Arm, Camera, Joint, Rig, SignalRule
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.split import Split
 from twinproof.nouns.theta import Theta
@@ -34,10 +34,11 @@ class Practice:
     twin: Path
 
 
-def rig() -> Rig:
+def rig(cameras: dict[str, Camera] | None = None) -> Rig:
     kinds = {"state": "joint_position", "velocity": "joint_velocity", "command": "joint_command"}
     signals = {name: SignalRule(name, kind) for name, kind in kinds.items()}
-    return Rig("lab_pendulum", tuple(Joint(name) for name in JOINTS), (Arm("arm", JOINTS),), None, signals)
+    joints = tuple(Joint(name) for name in JOINTS)
+    return Rig("lab_pendulum", joints, (Arm("arm", JOINTS),), None, signals, cameras or {})
 
 
 def take(number: int) -> Episode:
@@ -62,13 +63,13 @@ def take(number: int) -> Episode:
     return Episode.of(signals, {}, labels={"behaviour": "sines"}, outcome="success", source=f"take {number}")
 
 
-def pendulum(folder: Path, episodes: int = 6) -> Practice:
-    """Records, splits (half is held out) and states the nominal scene as the twin."""
+def pendulum(folder: Path, episodes: int = 6, text: str = "", cameras: dict[str, Camera] | None = None) -> Practice:
+    """Records, splits (half is held out) and states the nominal scene, or another text of it, as the twin."""
     made = tuple(take(number) for number in range(episodes))
-    recording = Recording(rig(), made, {"kind": "test", "name": "pendulum"})
+    recording = Recording(rig(cameras), made, {"kind": "test", "name": "pendulum"})
     make(recording, folder / "split", Grouping((), (0.3, 0.2, 0.5)))
     calibration, _, _ = Split.load(folder / "split").parts()
     (folder / "work").mkdir()
-    scene = Scene(bench("pendulum").robot_text())
+    scene = Scene(text or bench("pendulum").robot_text())
     declared(scene, "robot.xml", calibration, folder / "work").save(folder / "twin")
     return Practice(folder / "split", folder / "twin")

@@ -56,8 +56,6 @@ def test_a_panel_is_frozen_and_run_on_the_lab_and_on_a_drivers_file(practice, tm
     assert not (tmp_path / ".trials.work").exists()
     (tmp_path / "driver.py").write_text(DRIVER)
     (tmp_path / "safety.toml").write_text('format = "twinproof/safety/1"\ncommands = "torque"\n')
-    assert twinproof(*run, "--safety", tmp_path / "safety.toml", "--out", tmp_path / "none") == 1
-    assert "no --robot is given" in capsys.readouterr().err
     more = ("--monitor", "--safety", tmp_path / "safety.toml")
     assert twinproof(*run, "--robot", tmp_path / "driver.py", *more, "--out", tmp_path / "again") == 0
     assert "monitor: slow at" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.evaluate.swing import spring
-from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.closed_loop import Job, Stage, run_jobs
 from twinproof.evaluate.decompose import Played, decompose, without_delays
 from twinproof.evaluate.deploy import begins
 from twinproof.evaluate.replay import with_ranges
@@ -44,7 +44,7 @@ def played(real: Theta, twin: Theta, count: int = 3) -> list[Played]:
 
 
 def steps(real: Theta, twin: Theta) -> list[float]:
-    return [step["value"] for step in decompose(SCENE, TASK, spring(TASK, 0.5), played(real, twin), RIG)]
+    return [step["value"] for step in decompose(Stage(SCENE, TASK, spring(TASK, 0.5)), played(real, twin), RIG)]
 
 
 def test_a_perfect_twin_has_no_gap_in_any_step():
@@ -65,7 +65,7 @@ def test_wrong_masses_show_in_the_replay_and_in_the_closed_loop_alone():
 def test_noise_shows_in_the_actions_and_a_delay_in_the_timing():
     _, seen, _, _ = steps(NOISY, NOISY)
     assert seen > 0.06
-    found = decompose(SCENE, TASK, spring(TASK, 0.5), played(LATE, LATE), RIG)
+    found = decompose(Stage(SCENE, TASK, spring(TASK, 0.5)), played(LATE, LATE), RIG)
     assert found[2]["value"] > 0.003
     assert found[3]["value"] == 0
     assert found[0]["value"] < 2e-3
@@ -78,13 +78,13 @@ def test_what_is_late_or_noisy_is_left_out_and_masses_stay():
 
 
 def test_one_trial_has_no_interval_and_a_twin_that_diverges_no_number():
-    one = decompose(SCENE, TASK, spring(TASK, 0.5), played(Theta(), Theta(), 1), RIG)
+    one = decompose(Stage(SCENE, TASK, spring(TASK, 0.5)), played(Theta(), Theta(), 1), RIG)
     assert one[0]["interval"] is None
     (wild,) = played(Theta(), Theta(), 1)
     nothing = {f"body.{name}.mass": 1e-3 for name in ("upper_link", "lower_link")}
     nothing |= {f"joint.{name}.{what}": 0.0 for name in JOINTS for what in ("armature", "damping", "frictionloss")}
     broken = replace(wild, job=replace(wild.job, theta=Theta(nothing)))
-    found = decompose(SCENE, TASK, spring(TASK, 0.0), [broken], RIG)
+    found = decompose(Stage(SCENE, TASK, spring(TASK, 0.0)), [broken], RIG)
     assert found[0]["value"] is None
     assert found[0]["diverged"] == 1
 
@@ -97,4 +97,4 @@ def test_trials_that_lack_what_was_sent_cannot_be_taken_apart():
     for signals in ({**trace.signals, "velocity": lost}, {"state": trace.signals["state"]}):
         bare = replace(one, real=replace(one.real, trace=replace(trace, signals=signals)))
         with pytest.raises(TraceError, match="nothing to take apart"):
-            decompose(SCENE, TASK, spring(TASK), [bare], RIG)
+            decompose(Stage(SCENE, TASK, spring(TASK)), [bare], RIG)

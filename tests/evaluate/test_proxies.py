@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.evaluate.swing import spring
 from tests.evaluate.test_decompose import NOISY, SCENE, TASK, played
+from twinproof.evaluate.closed_loop import Stage
 from twinproof.evaluate.decompose import Played
 from twinproof.evaluate.proxies import LARGE, Told, decide, labelled
 from twinproof.nouns.failure import Failure
@@ -42,29 +43,29 @@ def test_rules_give_the_label_that_they_state():
 
 
 def test_a_weak_policy_is_told_and_heavy_links_are_not():
-    weak = labelled(SCENE, TASK, WEAK, spring(TASK, 0.6), failing(Theta(), Theta(), WEAK))
+    weak = labelled(Stage(SCENE, TASK, WEAK), spring(TASK, 0.6), failing(Theta(), Theta(), WEAK))
     assert {run.failure for run in weak.values()} == {Failure.POLICY}
     assert all("no time was left; the twin foresees" in run.note for run in weak.values())
     good = spring(TASK, 0.6)
-    heavy = labelled(SCENE, TASK, good, good, failing(HEAVY, Theta(), good))
+    heavy = labelled(Stage(SCENE, TASK, good), good, failing(HEAVY, Theta(), good))
     assert {run.failure for run in heavy.values()} == {Failure.UNDECIDED}
 
 
 def test_noise_that_moves_actions_far_is_perception():
     loud = Theta({id: 12 * value for id, value in NOISY.items()})
     stiff = spring(TASK, 0.6)
-    found = labelled(SCENE, TASK, stiff, stiff, failing(loud, Theta(), stiff))
+    found = labelled(Stage(SCENE, TASK, stiff), stiff, failing(loud, Theta(), stiff))
     assert found
     assert {run.failure for run in found.values()} == {Failure.PERCEPTION}
 
 
 def test_successes_and_trials_that_ended_by_themselves_are_left_alone():
     pairs = failing(Theta(), Theta(), spring(TASK, 0.6))
-    assert labelled(SCENE, TASK, WEAK, None, pairs) == {}
+    assert labelled(Stage(SCENE, TASK, WEAK), None, pairs) == {}
     broke = replace(pairs[0].real, success=False, failure=Failure.POLICY)
-    assert labelled(SCENE, TASK, WEAK, None, {0: replace(pairs[0], real=broke)}) == {}
+    assert labelled(Stage(SCENE, TASK, WEAK), None, {0: replace(pairs[0], real=broke)}) == {}
     short = replace(pairs[0].real.trace, signals={"state": pairs[0].real.trace.signals["state"]})
     lost = replace(pairs[0].real, success=False, failure=Failure.UNDECIDED, note="", trace=short)
-    (run,) = labelled(SCENE, TASK, WEAK, None, {0: replace(pairs[0], real=lost)}).values()
+    (run,) = labelled(Stage(SCENE, TASK, WEAK), None, {0: replace(pairs[0], real=lost)}).values()
     assert run.note.startswith("it succeeds in the twin")
     assert np.isfinite(run.time_s)

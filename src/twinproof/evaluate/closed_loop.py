@@ -6,18 +6,23 @@ jobs ─ seeds, setups, Thetas ─> an arena's worlds ─ one call of the policy
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from twinproof.evaluate.cameras import TwinEyes
 from twinproof.evaluate.runs import Course, Run, run_of
+from twinproof.evaluate.tally import Tally
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.failure import Failure
 from twinproof.nouns.panel import Cell
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
+from twinproof.policies.chunks import Chunked, asking
+from twinproof.policies.safety import Safe, Safety
 from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.arena import Arena, Play, Step
 from twinproof.tasks.task import Setup, TaskSpec
@@ -34,10 +39,27 @@ class Job:
     setup: Setup
 
 
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """How trials run side by side: on how many threads, in how many worlds at most, what shows them pictures, and the
+    limits that commands are kept in, as on the robot."""
+
+    nthread: int = 0
+    worlds: int = WORLDS
+    eyes: TwinEyes | None = None
+    safety: Safety | None = None
+
+
 def run_jobs(
-    scene: Scene | Twin, task: TaskSpec, actor: Actor, jobs: Sequence[Job], nthread: int = 0, worlds: int = WORLDS
+    scene: Scene | Twin,
+    task: TaskSpec,
+    actor: Actor,
+    jobs: Sequence[Job],
+    how: Batch | None = None,
+    ended: Callable[[int, Run], None] = lambda place, run: None,
 ) -> tuple[Run, ...]:
-    """Runs trials of one policy side by side. What one world does never changes another: order and company are free."""
+    """Runs trials of one policy side by side. What one world does never changes another: order and company are free.
+    `ended` is told the place and the run of each trial as it ends."""
     if actor.contract.chunk != 1:
         raise PolicyError(
             f"the policy gives {actor.contract.chunk} actions at once, and a trial takes one a tick. Wrap it in "
@@ -45,16 +67,34 @@ def run_jobs(
         )
     if not jobs:
         return ()
-    play = Play(auto_reset=False, privileged=bool(actor.contract.privileged), bank=len(jobs), nthread=nthread)
-    arena = Arena(scene, task, min(worlds, len(jobs)), draws=[job.theta for job in jobs], play=play)
-    return _Side(arena, actor, jobs).run()
+    how = how or Batch()
+    play = Play(auto_reset=False, privileged=bool(actor.contract.privileged), bank=len(jobs), nthread=how.nthread)
+    thetas = [job.theta for job in jobs]
+    arena = Arena(scene, task, min(how.worlds, len(jobs)), draws=thetas, play=play, eyes=how.eyes)
+    return _Side(arena, actor, jobs, how, ended).run()
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Where a policy plays: the scene, its task with the pictures that it sees, who acts, and how worlds run."""
+
+    scene: Scene
+    task: TaskSpec
+    actor: Actor
+    how: Batch = Batch()
+
+    def run(self, jobs: Sequence[Job]) -> tuple[Run, ...]:
+        """Trials of the policy there."""
+        return run_jobs(self.scene, self.task, self.actor, jobs, self.how)
 
 
 class _Side:
     """Worlds side by side, each with the job it runs (or none), the tick it is at, and what was seen so far."""
 
-    def __init__(self, arena: Arena, actor: Actor, jobs: Sequence[Job]) -> None:
-        self.arena, self.actor, self.jobs = arena, actor, jobs
+    def __init__(
+        self, arena: Arena, actor: Actor, jobs: Sequence[Job], how: Batch, ended: Callable[[int, Run], None]
+    ) -> None:
+        self.arena, self.actor, self.jobs, self.eyes, self.ended = arena, actor, jobs, how.eyes, ended
         count, ticks, joints = arena.count, arena.task.ticks, len(arena.task.machine.joints)
         self.job = np.full(count, -1)
         self.tick = np.zeros(count, dtype=np.int64)
@@ -63,25 +103,67 @@ class _Side:
         self.position, self.velocity = np.empty((*shape, joints)), np.empty((*shape, joints))
         self.command, self.error = np.empty((*shape, joints)), np.empty(shape)
         self.objects = {name: np.empty((*shape, 7)) for name in arena.task.tracked}
+        self.tally = Tally(count, arena.task.period_s)
+        self.stops = how.safety is not None and how.safety.beyond == "stop"
+        self.safe = None if how.safety is None else Safe(replace(how.safety, beyond="clip"))
 
     def run(self) -> tuple[Run, ...]:
         """All runs, in the order of the jobs."""
         self.actor.reset(self.arena.count, self.jobs[0].cell.seed)
         seen = self._begin(np.arange(self.arena.count))
         while (self.job >= 0).any():
-            step = self.arena.step(self.actor.act(seen)[:, 0])
+            step = self.arena.step(self._acted(seen))
             seen = dict(step.observations)
             busy = np.flatnonzero(self.job >= 0)
             self.command[self.tick[busy], busy] = np.asarray(step.situation.command)[busy]
             self.tick[busy] += 1
             self._look(busy)
-            over = busy[np.asarray(step.done)[busy]]
+            if self.safe is None:
+                self.tally.clipped(step.clipped)
+            stopped = self._stopped()
+            over = busy[(np.asarray(step.done) | stopped)[busy]]
             for world in over:
-                self.runs[int(self.job[world])] = self._run(int(world), step)
+                place = int(self.job[world])
+                self.runs[place] = self._run(int(world), step, bool(stopped[world]))
+                self.ended(place, self.runs[place])
             if len(over):
                 self.job[over] = -1
                 seen = self._begin(over) or seen
+                self._rest()
         return tuple(self.runs[k] for k in range(len(self.jobs)))
+
+    def _acted(self, seen: dict[str, np.ndarray]) -> np.ndarray:
+        """What the worlds are told: the policy's actions, within the limits that are kept."""
+        asked = asking(self.actor, self.arena.count)
+        began = time.perf_counter()
+        actions = self.actor.act(seen)[:, 0]
+        self.tally.asked(asked, time.perf_counter() - began)
+        if self.eyes is not None:  # pictures of the coming tick, for who will be asked then
+            self.eyes.look_at(asking(self.actor, self.arena.count) & (self.job >= 0))
+        if self.safe is None:
+            return actions
+        sensed, task = self.arena.sensed, self.arena.task
+        told = np.asarray(task.command(sensed, actions))
+        effort = None if sensed.torque is None else np.asarray(sensed.torque)
+        sent = self.safe.filter(told, np.asarray(sensed.position), effort)
+        found: np.ndarray = np.asarray(task.action(sensed, sent))
+        return found
+
+    def _rest(self) -> None:
+        """Worlds that have nothing left to do cost nothing more: no physics, no picture, no question."""
+        idle = self.job < 0
+        if idle.any():
+            self.arena.rest(idle)
+            if isinstance(self.actor, Chunked):
+                self.actor.rest(idle)
+
+    def _stopped(self) -> np.ndarray:
+        """The worlds in which a limit was met that is to stop the trial."""
+        none = np.zeros(self.arena.count, dtype=bool)
+        if self.safe is None or not self.stops:
+            return none
+        met: np.ndarray = np.sum(list(self.safe.violations.values()), axis=0) > 0
+        return met
 
     def _begin(self, free: np.ndarray) -> dict[str, np.ndarray]:
         """Gives free worlds the next jobs; what all worlds see then, or nothing where no job was left."""
@@ -91,6 +173,8 @@ class _Side:
         mine = [self.jobs[self.next + k] for k in range(len(rows))]
         self.job[rows] = self.next + np.arange(len(rows))
         self.next += len(rows)
+        if self.eyes is not None:
+            self.eyes.look_at(np.isin(np.arange(self.arena.count), rows))
         seen = self.arena.reset(
             rows,
             seeds=[job.cell.seed for job in mine],
@@ -100,6 +184,10 @@ class _Side:
         for row, job in zip(rows, mine, strict=True):  # each world's memory and luck come from its own seed
             self.actor.reset(self.arena.count, job.cell.seed, np.arange(self.arena.count) == row)
         self.tick[rows] = 0
+        begun = np.isin(np.arange(self.arena.count), rows)
+        self.tally.begin(begun)
+        if self.safe is not None:
+            self.safe.reset(np.asarray(self.arena.sensed.position), begun)
         self._look(rows)
         return dict(seen)
 
@@ -111,7 +199,7 @@ class _Side:
         for name, kept in self.objects.items():
             kept[at, rows] = np.asarray(now.objects[name])[rows]
 
-    def _run(self, world: int, step: Step) -> Run:
+    def _run(self, world: int, step: Step, stopped: bool) -> Run:
         """The run of one world whose trial is over."""
         task, ticks = self.arena.task, int(self.tick[world])
         job = self.jobs[int(self.job[world])]
@@ -124,20 +212,24 @@ class _Side:
             self.error[: ticks + 1, world],
             {name: kept[: ticks + 1, world] for name, kept in self.objects.items()},
         )
-        success, note = bool(step.succeeded[world]), ""
-        if bool(step.diverged[world]):
+        success, note, failure = bool(step.succeeded[world]) and not stopped, "", Failure.UNDECIDED
+        if stopped:
+            failure, note = Failure.POLICY, "the policy meets a limit that is to stop it"
+        elif bool(step.diverged[world]):
             note = f"the world diverged: {self.arena.backing.why(world)}"
         elif bool(step.failed[world]):
             note = task.failure
         elif not success:
             note = "no time was left"
+        met = None if self.safe is None else {name: int(n[world]) for name, n in self.safe.violations.items()}
         return run_of(
             task,
             course,
             success,
-            Failure.UNDECIDED,
+            failure,
             domain=job.cell.domain.name,
             note=note,
             engine=engine(),
             theta=job.theta,
+            measured=self.tally.metrics(world, met),
         )

@@ -9,16 +9,18 @@ from pathlib import Path
 import numpy as np
 
 from twinproof import __version__
-from twinproof.evaluate.examine import Contender
+from twinproof.evaluate.cameras import camera_channels
+from twinproof.evaluate.contenders import DRAWN, Contender, shown
 from twinproof.nouns.errors import ConfigError, PanelError, TaskError
 from twinproof.nouns.hashing import content_hash
-from twinproof.nouns.panel import Panel
-from twinproof.nouns.policy import difference
+from twinproof.nouns.panel import Panel, Task
+from twinproof.nouns.policy import Policy, difference
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.split import Split
 from twinproof.nouns.twin import Twin
 from twinproof.policies.chunks import Chunked
 from twinproof.policies.load import actor_of, read_policy
+from twinproof.policies.served import ServedActor
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
 from twinproof.tasks import named
@@ -32,10 +34,11 @@ EXPERT = "expert"  # a policy that is the task's own script
 def task_of_panel(panel: Panel, twin: Twin, home: Mapping[str, float] | None) -> TaskSpec:
     """The task that a panel was frozen with: its actions say whether they name commands or move them."""
     tasks = [named.task_named(panel.task.name, twin, home=home, relative=relative) for relative in (False, True)]
+    wanted = shown(panel.task.contract)
     for task in tasks:
-        if not difference(panel.task.contract, task.deployable):
+        if not difference(wanted, shown(task.deployable)):
             return replace(task, horizon_s=panel.task.horizon_s)
-    told = "; ".join(difference(panel.task.contract, tasks[0].deployable))
+    told = "; ".join(difference(wanted, shown(tasks[0].deployable)))
     raise PanelError(
         f"the panel's task {panel.task.name!r} does not fit this twin: {told}. Evaluate with the twin that it was "
         "frozen with, or freeze it anew."
@@ -82,11 +85,27 @@ def contenders_of(texts: Sequence[str], task: TaskSpec) -> tuple[Contender, ...]
         if where == EXPERT:
             found.append(Contender(name, expert_of(task), content_hash([EXPERT, task.name, __version__])))
             continue
-        policy = read_policy(Path(where))
-        actor = actor_of(policy)
-        acts = Chunked(actor) if actor.contract.chunk > 1 else actor
-        found.append(Contender(name, acts, policy.hash, policy.parents.get("twin", "")))
+        found.append(_contender(name, read_policy(Path(where))))
     return tuple(found)
+
+
+def _contender(name: str, policy: Policy) -> Contender:
+    """A policy from disk. A server is asked about one world after the other, only where a chunk is played out; one that
+    remembers gets one world at a time, and none has to give the same answer twice."""
+    actor, made_with = actor_of(policy), policy.parents.get("twin", "")
+    if not isinstance(actor, ServedActor):
+        acts = Chunked(actor) if actor.contract.chunk > 1 else actor
+        return Contender(name, acts, policy.hash, made_with)
+    asked = Chunked(actor, ask=actor.act_in)
+    return Contender(name, asked, policy.hash, made_with, 1 if actor.server.reset else DRAWN, repeatable=False)
+
+
+def with_cameras(task: Task, twin: Twin, cameras: Sequence[str], split: Split) -> Task:
+    """The task as a panel states it, with the pictures of these cameras, by the rig's names or their sources."""
+    if not cameras:
+        return task
+    pictures = camera_channels(twin, cameras, split.parts()[0].recording.rig)
+    return replace(task, contract=replace(task.contract, observations=(*task.contract.observations, *pictures)))
 
 
 def only_of(texts: Sequence[str]) -> dict[str, str]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.cameras import pictures_in
+from twinproof.evaluate.closed_loop import Job, Stage
 from twinproof.evaluate.pairs import apart_rmse
 from twinproof.evaluate.replay import replay
 from twinproof.evaluate.runs import Run
 from twinproof.evaluate.statistics import mean_interval
-from twinproof.nouns.actor import Actor
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TraceError
 from twinproof.nouns.hashing import Json
@@ -51,18 +51,19 @@ class Played:
     twin: Run
 
 
-def decompose(scene: Scene, task: TaskSpec, actor: Actor, played: Sequence[Played], rig: Rig) -> list[Json]:
+def decompose(stage: Stage, played: Sequence[Played], rig: Rig) -> list[Json]:
     """The four steps over trials that were long enough; joints in shares of their ranges, actions of half theirs."""
+    scene, task = stage.scene, stage.task
     long = [each for each in played if whole(each.real.trace)]
     if not long:
         raise TraceError(
             f"none of {len(played)} trials has joint positions, velocities and at least {FEWEST} commands without a "
             "gap, so there is nothing to take apart. Record them."
         )
-    clean = run_jobs(scene, task, actor, [replace(each.job, theta=without_delays(each.job.theta)) for each in long])
+    clean = stage.run([replace(each.job, theta=without_delays(each.job.theta)) for each in long])
     logged = [_logged(task, each.real.trace) for each in long]
     replayed, broken = _replayed(scene, logged, [each.job.theta for each in long], rig)
-    seen = [gap_of(scene, task, actor, each) for each in long]
+    seen = [gap_of(stage, each) for each in long]
     timing = [apart_rmse(each.twin.trace, run.trace, rig) for each, run in zip(long, clean, strict=True)]
     closed = [apart_rmse(each.real.trace, each.twin.trace, rig) for each in long]
     points = 100.0 / len(long)
@@ -135,8 +136,12 @@ def _replayed(
     return found, sum(each is None for each in found)
 
 
-def gap_of(scene: Scene, task: TaskSpec, actor: Actor, played: Played) -> float:
-    """The root mean square difference of what a policy does on reported and on noise-free states, along one trial."""
+def gap_of(stage: Stage, played: Played) -> float | None:
+    """The root mean square difference of what a policy does on reported and on noise-free states, along one trial.
+    None for a policy that sees pictures: a trace holds none."""
+    scene, task, actor = stage.scene, stage.task, stage.actor
+    if pictures_in(task.contract):
+        return None
     trace = played.real.trace
     episode = _logged(task, trace)
     state, velocity, command = (trace.signals[name] for name in LOGGED)

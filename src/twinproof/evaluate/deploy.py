@@ -12,7 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
+from twinproof.evaluate.cameras import pictures_in, taken
 from twinproof.evaluate.runs import Course, Run, run_of
+from twinproof.evaluate.tally import of_driven
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PanelError, PolicyError
 from twinproof.nouns.failure import Failure
@@ -112,7 +114,8 @@ def real_run(
     )
     driven = drive(actor, place.robot, referee.observe, start_of(cell, setup), task.horizon_s, manner)
     success, failure, note = _verdict(place, task, setup, referee, driven)
-    run = run_of(task, referee.course(driven), success, failure, domain=cell.domain.name, note=note)
+    measured = of_driven(driven, place.robot.rate_hz)
+    run = run_of(task, referee.course(driven), success, failure, domain=cell.domain.name, note=note, measured=measured)
     return run, driven
 
 
@@ -142,6 +145,7 @@ class Referee:
             arm.tip: TipPosition(task.machine.chain(arm), [joints.index(name) for name in arm.joints])
             for arm in task.machine.arms
         }
+        self._pictures = pictures_in(task.contract)
         self.success, self.why, self.lost = False, "", False
         self.told: np.ndarray | None = None  # the command of this tick
         self._now: Situation | None = None
@@ -159,7 +163,8 @@ class Referee:
 
     def sensed(self, seen: Observation, last: np.ndarray) -> Sensed:
         """What the robot knows at this tick."""
-        return Sensed.of_robot(seen, self._goal, last, self._where(seen), self._begun_s)
+        sensed = Sensed.of_robot(seen, self._goal, last, self._where(seen), self._begun_s)
+        return replace(sensed, images=taken(seen.images, self._pictures)) if self._pictures else sensed
 
     def done(self, seen: Observation) -> str:
         """Why the trial is over, or nothing."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from twinproof import __version__
 from twinproof.evaluate.beliefs import Beliefs, blind_order
-from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.closed_loop import Job, Stage
+from twinproof.evaluate.contenders import Contender, check_fits
 from twinproof.evaluate.decompose import Played, decompose, whole
 from twinproof.evaluate.deploy import Place, begins, check_place, real_run
 from twinproof.evaluate.freeze import check_frozen
+from twinproof.evaluate.lots import Lot, run_lots
 from twinproof.evaluate.pairs import apart_rmse
 from twinproof.evaluate.proxies import labelled
 from twinproof.evaluate.replay import Key, Replay, by_world, replay_report, told, twin_tips, with_ranges
@@ -29,13 +31,14 @@ from twinproof.nouns.errors import PanelError, TraceError
 from twinproof.nouns.hashing import Json, content_key
 from twinproof.nouns.panel import Cell, Domain, Panel
 from twinproof.nouns.parts import OpenHoldout
-from twinproof.nouns.policy import Contract, difference
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Rig
 from twinproof.nouns.split import Split
 from twinproof.nouns.store import Store
 from twinproof.nouns.trials import Trials
+from twinproof.nouns.twin import Twin
+from twinproof.policies.safety import Safety
 from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.task import TaskSpec
 
@@ -43,17 +46,7 @@ Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
 REPLAYED = 20  # worlds of a condition and domain, at most, in which its episode is replayed
 REPLAYED_WHOLE = 12  # conditions, at most, whose replay goes through the whole divergence protocol
 TAKEN_APART = 40  # trials, at most, of which the gap is taken apart
-TOGETHER = 256  # simulated trials that are kept at once: a kill loses at most these
-
-
-@dataclass(frozen=True, eq=False)
-class Contender:
-    """A policy on the panel: its name there, what acts, and the hash that names it."""
-
-    name: str
-    actor: Actor
-    hash: str
-    twin: str = ""  # the hash of the twin that it was made with, where it was made with one
+TOGETHER = 16  # simulated trials that are kept at once, while others go on
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +64,10 @@ class Examination:
     reality: str = ""  # of logged trials, in words
     script: Actor | None = None  # the task's expert, tried where a policy fails
     change: str | None = None  # what changed since the holdout was last open
+    safety: Safety | None = None  # limits that are kept in twins where there is no robot; else the place's own
 
     def __post_init__(self) -> None:
-        names = [each.name for each in self.contenders]
-        if not names or len(set(names)) != len(names):
-            raise PanelError(
-                f"the policies are {', '.join(names) or 'none'}. Give at least one, each with its own name."
-            )
+        check_fits(self.panel, self.task, self.contenders)
         real = [domain.name for domain in self.panel.domains if domain.kind == "real"]
         if real and self.place is None and self.logged is None:
             raise PanelError(
@@ -85,26 +75,21 @@ class Examination:
                 "--logged, or freeze a panel without it: then the transfer claim says 'not tested'."
             )
         self.beliefs.check_parents()
-        told = difference(_shown(self.panel.task.contract), _shown(self.task.deployable))
-        if self.task.name != self.panel.task.name or told:
-            raise PanelError(
-                f"the panel asks for the task {self.panel.task.name!r}; the twin gives {self.task.name!r} with another "
-                f"contract: {'; '.join(told) or 'the same'}. Use the twin and the task that it was frozen with."
-            )
-        for each in self.contenders:
-            lacking = difference(
-                _shown(self.task.deployable if real else self.task.contract), _shown(each.actor.contract)
-            )
-            wrong = [text for text in lacking if not text.startswith("observation") or "is missing" not in text]
-            if wrong:
-                raise PanelError(
-                    f"the policy {each.name!r} does not fit the task: {'; '.join(wrong)}. Train it for it."
-                )
 
+    @cached_property
+    def rig(self) -> Rig:
+        """The rig of calibration, which names the cameras."""
+        return self.split.parts()[0].recording.rig
 
-def _shown(contract: Contract) -> Contract:
-    """What two contracts have to agree in: a policy's own history and chunks are its business."""
-    return replace(contract, history=1, chunk=1, delay_s=0.0)
+    def stage(self, who: Contender, twin: Twin | None = None) -> Stage:
+        """Where a policy plays in the twin, with its pictures and within the limits that are kept."""
+        pictures = who.pictures(self.panel, self.rig)
+        return who.stage(twin or self.beliefs.twin, self.task, pictures, self.limits)
+
+    @property
+    def limits(self) -> Safety | None:
+        """The limits that are kept in twins: those of the robot's place, or else those stated."""
+        return self.safety if self.place is None or self.place.safety is None else self.place.safety
 
 
 def examine(exam: Examination, progress: Progress = quiet, say: Callable[[str], None] = lambda text: None) -> Trials:
@@ -127,7 +112,7 @@ def _steady(exam: Examination, who: Contender) -> Json:
         if domain.kind not in ("real", "rebuilt"):
             cells = [c for c in exam.panel.cells([who.name]) if c.domain == domain]
             jobs = [Job(c, exam.beliefs.theta(c), begins(exam.task, c)) for c in cells]
-            return steady(Scene.of(exam.beliefs.twin), exam.task, who.actor, jobs, who.name).told()
+            return steady(exam.stage(who), jobs, who.name, who.repeatable).told()
     return None
 
 
@@ -146,6 +131,7 @@ class _Run:
         real = ((k, c) for k, c in enumerate(self.cells) if c.domain.kind == "real")
         self.real_of = {(c.policy, c.condition.name, c.repeat): k for k, c in real}
         self.done = 0
+        self.stages: dict[tuple[str, bool], Stage] = {}
 
     def _read(self, cell: Cell) -> Cell:
         """The cell with all labels of its episode, now that it may be read."""
@@ -210,14 +196,14 @@ class _Run:
         """The gap of the policy under test in four steps, where it was run in reality and in the twin."""
         who = self.exam.contenders[0]
         fit = [each for each in self._played(who, runs).values() if whole(each.real.trace)][:TAKEN_APART]
-        return decompose(self.scene, self.exam.task, who.actor, fit, self.rig) if fit else None
+        return decompose(self._stage(who), fit, self.rig) if fit else None
 
     def _labelled(self, runs: Mapping[int, Run]) -> dict[int, Run]:
         """The runs, with labels on real failures as far as real data can tell."""
         found = dict(runs)
         for who in self.exam.contenders:
             pairs = self._played(who, runs)
-            found |= labelled(self.scene, self.exam.task, who.actor, self.exam.script, pairs)
+            found |= labelled(self._stage(who), self.exam.script, pairs)
         return found
 
     @property
@@ -270,19 +256,29 @@ class _Run:
                 yield from self._domain(who, domain)
 
     def _domain(self, who: Contender, domain: Domain) -> Iterator[tuple[int, Run]]:
-        """What lies in the store is not run again."""
+        """What lies in the store is not run again. All else runs side by side, and is kept a few at a time."""
         places = [k for k, c in enumerate(self.cells) if c.policy == who.name and c.domain.name == domain.name]
-        for begin in range(0, len(places), TOGETHER):
-            some = places[begin : begin + TOGETHER]
-            cells = [self.cells[k] for k in some]
-            jobs = [Job(cell, self.exam.beliefs.theta(cell), begins(self.exam.task, cell)) for cell in cells]
-            key = content_key([self._key(job.cell, dict(job.theta)) for job in jobs])
-            yield from zip(some, self._kept(key, partial(self._run, who, domain, jobs), domain.name), strict=True)
+        lots = [self._lot(places[begin : begin + TOGETHER]) for begin in range(0, len(places), TOGETHER)]
+        lacking = [lot for lot in lots if not self.exam.store.has(lot.key)]
+        stage = self._stage(who, domain)
+        known = len(places) - sum(len(lot.places) for lot in lacking)
+        run_lots(stage, lacking, self.exam.store, lambda count: self._tell(known + count, domain.name))
+        for lot in lots:
+            yield from zip(lot.places, self._kept(lot.key, partial(stage.run, lot.jobs)), strict=True)
+        self.done += len(places)
+        self._tell(0, domain.name)
 
-    def _run(self, who: Contender, domain: Domain, jobs: Sequence[Job]) -> tuple[Run, ...]:
-        rebuilt = self.exam.beliefs.rebuilt
-        scene = Scene.of(rebuilt) if domain.kind == "rebuilt" and rebuilt is not None else self.scene
-        return run_jobs(scene, self.exam.task, who.actor, jobs)
+    def _lot(self, places: Sequence[int]) -> Lot:
+        cells = [self.cells[k] for k in places]
+        jobs = [Job(cell, self.exam.beliefs.theta(cell), begins(self.exam.task, cell)) for cell in cells]
+        key = content_key([self._key(job.cell, dict(job.theta)) for job in jobs])
+        return Lot(tuple(places), tuple(jobs), key)
+
+    def _stage(self, who: Contender, domain: Domain | None = None) -> Stage:
+        rebuilt = self.exam.beliefs.rebuilt if domain is not None and domain.kind == "rebuilt" else None
+        if (who.name, rebuilt is None) not in self.stages:
+            self.stages[who.name, rebuilt is None] = self.exam.stage(who, rebuilt)
+        return self.stages[who.name, rebuilt is None]
 
     def _real(self) -> Iterator[tuple[int, Run]]:
         """Trials in reality, in a shuffled order; while they run, only a code and the condition are told."""
@@ -291,27 +287,32 @@ class _Run:
         place = {id(cell): k for k, cell in real}
         for cell, code in zip(order, codes, strict=True):
             key = self._key(cell, self.exam.place.reality if self.exam.place else "logged")
-            yield place[id(cell)], self._kept(key, partial(self._one, cell), f"{code} {cell.condition.name}")[0]
+            run = self._kept(key, partial(self._one, cell))[0]
+            self.done += 1
+            self._tell(0, f"{code} {cell.condition.name}")
+            yield place[id(cell)], run
 
     def _one(self, cell: Cell) -> tuple[Run, ...]:
         if self.exam.logged is not None:
             return (self.exam.logged(cell),)
         who = next(each for each in self.exam.contenders if each.name == cell.policy)
         assert self.exam.place is not None, "an examination with a real domain has a place or logged trials"
-        return (real_run(self.exam.place, self.exam.task, who.actor, cell, begins(self.exam.task, cell))[0],)
+        task = self._stage(who).task
+        return (real_run(self.exam.place, task, who.actor, cell, begins(task, cell))[0],)
 
-    def _kept(self, key: str, make: Callable[[], tuple[Run, ...]], name: str) -> tuple[Run, ...]:
-        kept = self.exam.store.once(key, lambda: Runs(make()), Runs)
-        self.done += len(kept.runs)
-        self.progress(self.done, name, len(self.cells))
-        return kept.runs
+    def _kept(self, key: str, make: Callable[[], tuple[Run, ...]]) -> tuple[Run, ...]:
+        return self.exam.store.once(key, lambda: Runs(make()), Runs).runs
+
+    def _tell(self, more: int, name: str) -> None:
+        self.progress(self.done + more, name, len(self.cells))
 
     def _key(self, cell: Cell, world: Json) -> str:
         where = [cell.condition.name, cell.condition.seed, cell.domain.name, cell.repeat]
         twin = self.exam.beliefs.rebuilt if cell.domain.kind == "rebuilt" else self.exam.beliefs.twin
         made = "" if twin is None or cell.domain.kind == "real" else twin.hash
+        limits = None if self.exam.limits is None else self.exam.limits.told()
         return content_key(
-            FORMAT, __version__, engine(), self.exam.panel.hash, self.hash_of[cell.policy], where, world, made
+            FORMAT, __version__, engine(), self.exam.panel.hash, self.hash_of[cell.policy], where, world, made, limits
         )
 
     def _metrics(

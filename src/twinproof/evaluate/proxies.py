@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.closed_loop import Job, Stage, run_jobs
 from twinproof.evaluate.decompose import Played, gap_of, whole
 from twinproof.evaluate.runs import Run
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.failure import Failure
-from twinproof.sim.scene import Scene
-from twinproof.tasks.task import TaskSpec
 
 LARGE = 0.25  # of half an action's range, root mean square: a policy shown something else
 
@@ -44,22 +42,20 @@ def decide(told: Told) -> tuple[Failure, str]:
     return Failure.UNDECIDED, "it succeeds in the twin: something of the robot or the object is not as believed"
 
 
-def labelled(
-    scene: Scene, task: TaskSpec, actor: Actor, script: Actor | None, played: Mapping[int, Played]
-) -> dict[int, Run]:
+def labelled(stage: Stage, script: Actor | None, played: Mapping[int, Played]) -> dict[int, Run]:
     """Failed real runs with labels; what ended by itself (a policy that broke, a robot that stopped) keeps its own."""
     failed = {k: each for k, each in played.items() if not each.real.success}
     open_ = {k: each for k, each in failed.items() if each.real.failure is Failure.UNDECIDED}
-    tried = _tried(scene, task, script, [each.job for each in open_.values()])
+    tried = _tried(stage, script, [each.job for each in open_.values()])
     found = {}
     for (k, each), succeeds in zip(open_.items(), tried, strict=True):
-        gap = gap_of(scene, task, actor, each) if whole(each.real.trace) else None
+        gap = gap_of(stage, each) if whole(each.real.trace) else None
         failure, why = decide(Told(each.twin.success, succeeds, gap))
         found[k] = replace(each.real, failure=failure, note=f"{each.real.note}; {why}" if each.real.note else why)
     return found
 
 
-def _tried(scene: Scene, task: TaskSpec, script: Actor | None, jobs: Sequence[Job]) -> list[bool | None]:
+def _tried(stage: Stage, script: Actor | None, jobs: Sequence[Job]) -> list[bool | None]:
     if script is None:
         return [None] * len(jobs)
-    return [run.success for run in run_jobs(scene, task, script, jobs)]
+    return [run.success for run in run_jobs(stage.scene, stage.task, script, jobs, replace(stage.how, eyes=None))]

@@ -1,13 +1,14 @@
 """Trials that were run: how each ended, what its trace shows, and how that becomes a row of the panel.
 
-runs.json     for each: success, failure label, time, what was left to do, a sentence, and the head of its trace
+runs.json     for each: success, failure label, time, what was left to do, a sentence, what was measured of the policy
+              (how long it thought, limits it met), and the head of its trace
 signals.npz   state, velocity, command, objects, goal, error of each, on one clock that begins at 0
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from twinproof.tasks.task import TaskSpec
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-FORMAT = "twinproof/runs/1"
+FORMAT = "twinproof/runs/2"
 POSE = ("x", "y", "z", "qw", "qx", "qy", "qz")
 POSE_UNITS = ("m", "m", "m", "1", "1", "1", "1")
 
@@ -55,10 +56,11 @@ class Run:
     final_error: float | None  # not known where nothing finite was measured
     trace: Trace
     note: str = ""
+    measured: Mapping[str, float] = field(default_factory=dict)  # how long answers took, limits met (evaluate.tally)
 
     def trial(self, cell: Cell, more: Mapping[str, float]) -> Trial:
         """The row of the panel. `more` are metrics that the run alone does not know."""
-        known = {"time_s": self.time_s, **more}
+        known = {"time_s": self.time_s, **self.measured, **more}
         if self.final_error is not None:
             known["final_error"] = self.final_error
         return Trial(
@@ -91,6 +93,7 @@ class Runs:
                 arrays |= {f"{k}/{signal.name}/{array}": value for array, value in pairs if value is not None}
             failure = None if run.failure is None else run.failure.label
             own = {name: getattr(run, name) for name in ("success", "time_s", "final_error", "note")}
+            own["measured"] = dict(run.measured)
             told.append({**own, "failure": failure, "trace": run.trace.head(), "hash": run.trace.hash})
         with new_folder(folder) as scratch:
             write_arrays(scratch / "signals.npz", arrays)
@@ -110,7 +113,7 @@ def _run(told: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str,
     if trace.hash != told["hash"]:
         raise TraceError(f"{folder} holds another trace ({trace.hash[:16]}) than it states. Run the trials again.")
     failure = None if told["failure"] is None else Failure.of(told["failure"])
-    return Run(told["success"], failure, told["time_s"], told["final_error"], trace, told["note"])
+    return Run(told["success"], failure, told["time_s"], told["final_error"], trace, told["note"], told["measured"])
 
 
 def run_of(
@@ -123,6 +126,7 @@ def run_of(
     note: str = "",
     engine: str = "",
     theta: Theta | None = None,
+    measured: Mapping[str, float] | None = None,
 ) -> Run:
     """The run of a course; one function for reality and for twins."""
     last = float(course.error[-1])
@@ -136,7 +140,15 @@ def run_of(
         (how,),
     )
     spent = float(course.time_s[-1] - course.time_s[0])
-    return Run(success, None if success else failure, spent, last if np.isfinite(last) else None, trace, note)
+    return Run(
+        success,
+        None if success else failure,
+        spent,
+        last if np.isfinite(last) else None,
+        trace,
+        note,
+        dict(measured or {}),
+    )
 
 
 def _signals(task: TaskSpec, course: Course) -> dict[str, Signal]:

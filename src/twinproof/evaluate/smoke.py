@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.closed_loop import Job, Stage
 from twinproof.evaluate.runs import Run
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PanelError
@@ -18,8 +18,6 @@ from twinproof.nouns.hashing import Json
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
 from twinproof.sim.parameters.resolve import parameter
-from twinproof.sim.scene import Scene
-from twinproof.tasks.task import TaskSpec
 
 FEW = 4  # trials that are tried
 EARLY_S = 0.3  # a difference is looked at this long: later, contact and instability magnify anything
@@ -45,11 +43,15 @@ class Steady:
         return {"by_parameters": self.by_parameters, "by_observations": self.by_observations}
 
 
-def steady(scene: Scene, task: TaskSpec, actor: Actor, jobs: Sequence[Job], name: str) -> Steady:
-    """Tries a few trials of a policy; PanelError says what does not hold."""
+def steady(stage: Stage, jobs: Sequence[Job], name: str, repeatable: bool = True) -> Steady:
+    """Tries a few trials of a policy; PanelError says what does not hold. Of one that draws luck of its own, as many
+    servers do (`repeatable` is false), it is only told how far its trials differ."""
     few = list(jobs[:FEW])
-    first, again = run_jobs(scene, task, actor, few), run_jobs(scene, task, actor, few)
-    alone = run_jobs(scene, task, actor, few[:1])
+    first, again = stage.run(few), stage.run(few)
+    alone = stage.run(few[:1])
+    if not repeatable and any(a.trace.hash != b.trace.hash for a, b in zip(first, again, strict=True)):
+        apart = max(_apart(a, b) for a, b in zip(first, again, strict=True))
+        return Steady(len(few), False, apart, apart)
     for k, (one, other) in enumerate(zip((*first, first[0]), (*again, *alone), strict=True)):
         if one.trace.hash != other.trace.hash:
             how = "alone and beside others" if k == len(few) else "twice"
@@ -59,8 +61,9 @@ def steady(scene: Scene, task: TaskSpec, actor: Actor, jobs: Sequence[Job], name
                 "seed. Nobody could repeat these numbers: look for randomness without a seed in the policy."
             )
     nudged = [replace(job, theta=_nudged(job.theta)) for job in few]
-    by_parameters = _largest(first, run_jobs(scene, task, actor, nudged), name, "parameters")
-    by_observations = _largest(first, run_jobs(scene, task, _Nudged(actor), few), name, "observations")
+    by_parameters = _largest(first, stage.run(nudged), name, "parameters")
+    seeing_wrong = replace(stage, actor=_Nudged(stage.actor))
+    by_observations = _largest(first, seeing_wrong.run(few), name, "observations")
     return Steady(len(few), True, by_parameters, by_observations)
 
 
@@ -104,6 +107,7 @@ class _Nudged:
         self._actor.reset(count, seed, which)
 
     def act(self, observations: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What the policy does on numbers that are off by a share."""
+        """What the policy does on numbers that are off by a share; pictures stay as they are."""
         off = {name: 1 + CHANGE * stream(0, "evaluate", "nudge", name).choice([-1.0, 1.0]) for name in observations}
-        return self._actor.act({name: value * off[name] for name, value in observations.items()})
+        moved = {n: v if v.dtype == np.uint8 else v * off[n] for n, v in observations.items()}
+        return self._actor.act(moved)

@@ -6,7 +6,7 @@ asked only when some world needs it, with all worlds, and only the worlds in nee
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,13 +21,24 @@ Seen = Mapping[str, np.ndarray]
 
 
 class Chunked:
-    """Plays the first `execute` actions of each chunk, then asks again: a receding horizon."""
+    """Plays the first `execute` actions of each chunk, then asks again: a receding horizon.
 
-    def __init__(self, actor: Actor, execute: int | None = None, remembers: bool = False) -> None:
+    `ask` asks some worlds alone, given by a mask, where that is cheaper than asking all.
+    """
+
+    def __init__(
+        self,
+        actor: Actor,
+        execute: int | None = None,
+        remembers: bool = False,
+        ask: Callable[[Seen, np.ndarray], np.ndarray] | None = None,
+    ) -> None:
         self.contract, self._actor = replace(actor.contract, chunk=1), actor
+        self._ask = ask or (lambda seen, which: actor.act(seen))
         self.execute = checked_execute(actor, execute)
         self._remembers = remembers or actor.contract.history > 1
         self._chunk, self._age = np.zeros((0, 0, 0)), np.zeros(0, np.int64)
+        self._resting = np.zeros(0, bool)
 
     def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
         """Forgets the chunks of the worlds of the mask."""
@@ -35,21 +46,38 @@ class Chunked:
         self._actor.reset(count, seed, which)
         if mask is None or len(self._age) != count:
             self._chunk = np.zeros((count, self._actor.contract.chunk, len(self.contract.actions)))
-            self._age = np.full(count, self.execute)
+            self._age, self._resting = np.full(count, self.execute), np.zeros(count, bool)
         else:
-            self._age[mask] = self.execute
+            self._age[mask], self._resting[mask] = self.execute, False
+
+    def rest(self, which: np.ndarray) -> None:
+        """The worlds of the mask are not asked any more until their reset: nobody looks at their actions."""
+        self._resting |= which
 
     def act(self, observations: Seen) -> np.ndarray:
         """The action of this tick, (N, 1, actions)."""
         require_count(len(self._age))
-        spent = self._age >= self.execute
-        if self._remembers or spent.any():
-            fresh = self._actor.act(observations)
+        asked = self.asking
+        if asked.any():
+            fresh = self._ask(observations, asked)
+            spent = asked & (self._age >= self.execute)
             self._chunk[spent] = fresh[spent]
             self._age[spent] = 0
-        given: np.ndarray = self._chunk[np.arange(len(self._age)), self._age][:, None]
+        last = self._chunk.shape[1] - 1
+        given: np.ndarray = self._chunk[np.arange(len(self._age)), np.minimum(self._age, last)][:, None]
         self._age += 1
         return given
+
+    @property
+    def asking(self) -> np.ndarray:
+        """The worlds that the next `act` asks about (N,): those whose chunk is played; all, of one that remembers."""
+        asked: np.ndarray = (self._age >= self.execute) | self._remembers
+        return asked & ~self._resting
+
+
+def asking(actor: Actor, count: int) -> np.ndarray:
+    """The worlds (N,) in which the policy will be asked at the next tick: all, but those that still play a chunk."""
+    return actor.asking if isinstance(actor, Chunked) else np.ones(count, dtype=bool)
 
 
 class Ensembled:

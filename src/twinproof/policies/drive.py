@@ -19,10 +19,11 @@ from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PolicyError, RobotError
 from twinproof.nouns.policy import Contract
 from twinproof.nouns.robot import Observation, Robot, Start
+from twinproof.policies.chunks import asking
 from twinproof.policies.safety import Safe, Safety
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
 Ended = Literal["horizon", "done", "policy", "robot", "hook"]
 State = Literal["ok", "slow", "stop"]
@@ -62,7 +63,8 @@ class Driven:
     """What was seen at every tick, what the policy wanted, what was sent, and why it ended.
 
     The ticks after the last command are those of the stop. `counts` are limits met: of the safety filter, and of the
-    robot ("robot: …"). `latency_s` is how long the policy thought, tick by tick.
+    robot ("robot: …"). `latency_s` is how long the policy thought, tick by tick; where it was not `asked`, it played on
+    what it had said before. `filtered`: a safety filter stood between.
     """
 
     joints: tuple[str, ...]
@@ -77,6 +79,8 @@ class Driven:
     because: str  # a sentence
     counts: Mapping[str, int]
     slowed: int  # ticks that the hook slowed
+    asked: Bool[np.ndarray, "C"]
+    filtered: bool
 
 
 def drive(
@@ -141,7 +145,7 @@ class _Trial:
         self.actor, self.robot, self.observe, self.manner = actor, robot, observe, manner
         self.safe = Safe(manner.safety) if manner.safety else None
         self.seen: list[Observation] = []
-        self.sent: list[tuple[np.ndarray, np.ndarray, float]] = []  # action, command, latency
+        self.sent: list[tuple[np.ndarray, np.ndarray, float, bool]] = []  # action, command, latency, whether asked
         self.slowed, self.stopped = 0, False
 
     def begin(self, first: Observation) -> None:
@@ -154,6 +158,7 @@ class _Trial:
         """Asks, sends, waits for the next observation; tells why it is over, if it is."""
         seen = self.seen[-1]
         try:
+            asked = bool(asking(self.actor, 1)[0])
             action, command, took_s = self._decide(seen)
             state = self.manner.hook(seen, command)
             if state == "stop":
@@ -165,7 +170,7 @@ class _Trial:
                     self.safe.sent(command[None])
             self.robot.act(command)
             self.last = command
-            self.sent.append((action, command, took_s))
+            self.sent.append((action, command, took_s, asked))
             self.seen.append(self.robot.observe())
         except PolicyError as problem:
             return "policy", str(problem)
@@ -237,4 +242,6 @@ class _Trial:
             because,
             dict(counts),
             self.slowed,
+            np.array([row[3] for row in self.sent], dtype=bool),
+            self.safe is not None,
         )

@@ -16,6 +16,7 @@ import numpy as np
 
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.frozen import frozen_array, settle
+from twinproof.nouns.hashing import Json
 from twinproof.nouns.robot import Limits
 from twinproof.sim.kinematics import Chain
 
@@ -78,6 +79,16 @@ class Safety:
             unknown = sorted(set(chain.joints) - set(self.joints))
             if unknown:
                 raise PolicyError(f"the workspace's tip hangs on {', '.join(unknown)}, which the robot does not drive.")
+
+    def told(self) -> Json:
+        """The limits as plain data: what names them."""
+        rows = {"low": self.limits.low, "high": self.limits.high, "speed": self.limits.speed, "effort": self.effort}
+        if self.workspace is not None:
+            rows |= {"low_m": self.workspace.low_m, "high_m": self.workspace.high_m}
+        numbers = {name: [str(float(value)) for value in row] for name, row in rows.items() if row is not None}
+        tips = [list(chain.joints) for chain in self.workspace.chains] if self.workspace is not None else []
+        kind = {"torque_driven": self.torque_driven, "beyond": self.beyond, "rate_hz": self.rate_hz}
+        return {"joints": list(self.joints), "tips": tips, **numbers, **kind}
 
     def rest(self, position: np.ndarray) -> np.ndarray:
         """The command that stops: stay where you are, or no torque."""

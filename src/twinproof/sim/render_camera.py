@@ -104,8 +104,30 @@ class Named:
         return Camera(self.lens or _lens_of(model, index, self.width, self.height), pose)
 
 
+@dataclass(frozen=True, eq=False)
+class OnBody:
+    """A lens on a body of the model, by the body's name; "world" stands still."""
+
+    lens: Lens
+    body: str
+    T_body_camera: Float[np.ndarray, "4 4"]
+
+    def at(self, model: MjModel, data: MjData) -> Camera:
+        """Where it is now. The data's kinematics must be current."""
+        import mujoco
+
+        index = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, self.body)
+        if index < 0:
+            raise SimError(
+                f"a camera is mounted on {self.body!r}, and the model has no such body. Name one of its own."
+            )
+        T_world_body = np.eye(4)
+        T_world_body[:3, :3], T_world_body[:3, 3] = data.xmat[index].reshape(3, 3), data.xpos[index]
+        return Camera(self.lens, T_world_body @ self.T_body_camera)
+
+
 class View(Protocol):
-    """What can say, for a state, where the camera is: Camera or Named."""
+    """What can say, for a state, where the camera is: Camera, Named or OnBody."""
 
     def at(self, model: MjModel, data: MjData) -> Camera:
         """The camera in that state."""

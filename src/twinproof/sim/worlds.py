@@ -85,6 +85,7 @@ class Worlds:
         self._allowed = self.limits.row(self.model)
         self._before = batch.state.copy()
         self._diverged = np.zeros(count, dtype=bool)
+        self._resting = np.zeros(count, dtype=bool)
         self._live: np.ndarray | None = None  # ids of the worlds that still run; None is all
         self._age = np.zeros(count, dtype=np.int64)  # physics steps since the reset
         self._tried = np.zeros(count, dtype=np.int64)  # physics steps of the call in which a world diverged
@@ -176,7 +177,7 @@ class Worlds:
                 self._batch.step(self._live, nstep, self._stage)
             except SimulationError as problem:
                 failed = problem.ids
-        self._age += nstep if self._live is None else nstep * ~self._diverged
+        self._age += nstep if self._live is None else nstep * ~(self._diverged | self._resting)
         bad = ~(np.abs(self._moving) <= self._allowed).all(axis=1) | warned(self._batch.warning)
         if failed is not None:
             bad[failed] = True
@@ -221,12 +222,22 @@ class Worlds:
                 history[rows] = past
         if self._control is not None:
             self._control.reset(rows)
-        self._diverged[rows] = False
+        self._diverged[rows] = self._resting[rows] = False
         self._age[rows] = 0
         for row in rows:
             self._told.pop(int(row), None)
-        self._live = np.flatnonzero(~self._diverged).astype(np.int32) if self._diverged.any() else None
+        self._find_live()
         batch.forward(rows)
+
+    def rest(self, indices: np.ndarray | Sequence[int]) -> None:
+        """Some worlds stand still until their next reset: nobody looks at them, and they cost no physics."""
+        rows, _ = self._rows(indices)
+        self._resting[rows] = True
+        self._find_live()
+
+    def _find_live(self) -> None:
+        still = self._diverged | self._resting
+        self._live = np.flatnonzero(~still).astype(np.int32) if still.any() else None
 
     def set_thetas(self, indices: np.ndarray | Sequence[int], thetas: Sequence[Theta]) -> None:
         """Gives some worlds other parameters, applied to the nominal, without a reset."""
@@ -300,7 +311,7 @@ class Worlds:
         self._diverged |= new
         self._age[rows] -= nstep
         self._tried[rows] = nstep
-        self._live = np.flatnonzero(~self._diverged).astype(np.int32)
+        self._find_live()
         with quiet():
             self._batch.forward(rows)  # views describe the last good state, not the wreck
 

@@ -55,6 +55,8 @@ class Backing(Protocol):
 
     def set_thetas(self, rows: np.ndarray, thetas: Sequence[Theta]) -> None: ...
 
+    def rest(self, rows: np.ndarray) -> None: ...
+
     def refresh(self) -> None: ...
 
     def touching(self) -> tuple[Array, Array]: ...
@@ -124,6 +126,10 @@ class HostBacking:
     def set_thetas(self, rows: np.ndarray, thetas: Sequence[Theta]) -> None:
         """Gives some worlds these Thetas, applied to the nominal."""
         self.worlds.set_thetas(rows, thetas)
+
+    def rest(self, rows: np.ndarray) -> None:
+        """Some worlds stand still until they are restarted."""
+        self.worlds.rest(rows)
 
     def refresh(self) -> None:
         """Makes poses and sensors follow a state that was written."""
@@ -205,6 +211,9 @@ class DeviceBacking:
     def set_thetas(self, rows: np.ndarray, thetas: Sequence[Theta]) -> None:
         """Gives some worlds these Thetas, applied to the nominal."""
         self.worlds.set_thetas(rows, thetas)
+
+    def rest(self, rows: np.ndarray) -> None:
+        """Worlds on a GPU run all together: nothing is saved by leaving some out."""
 
     def refresh(self) -> None:
         """Makes poses and sensors follow a state that was written."""
