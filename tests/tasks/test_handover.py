@@ -9,6 +9,8 @@ import numpy as np
 from tests.tasks.scenes import made
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.experts import expert_of
+from twinproof.tasks.grasp import columns, kinematics
+from twinproof.tasks.inverse import tools
 
 
 def test_what_is_measured_tells_the_stages_that_contacts_tell() -> None:
@@ -33,3 +35,19 @@ def test_fingers_that_close_on_nothing_hold_nothing() -> None:
     arena.reset()
     now = replace(arena.situation, touching=None, command=arena.situation.position - 0.02)
     assert task.notes(now)["stage"] == 0.0  # both tips are far from the object
+
+
+def test_a_swing_ends_at_the_pose_in_the_posture_nearest_to_home() -> None:
+    machine = made("handover").machine
+    arm, x = machine.arms[0], np.array([[1.0, 0.0, 0.0]])
+    home, mine = machine.home[columns(machine, arm)], kinematics(machine, arm)
+    place, turn = (
+        np.array([[0.0, 0.0, 0.24], [0.0, 0.002, 0.24]]),
+        tools(np.tile(x, (2, 1)), np.tile([[0, 1, 0]], (2, 1))),
+    )
+    found = mine.solved(home, place, turn)
+    at, facing, _ = mine.poses(found)
+    np.testing.assert_allclose(at, place, atol=1e-5)
+    np.testing.assert_allclose(facing, turn, atol=1e-5)
+    assert np.abs(found[0] - found[1]).max() < 0.02  # neighbours stay neighbours
+    assert np.abs(found[:, [3, 5]]).max() < 0.05  # neither forearm nor hand rolls over

@@ -40,14 +40,18 @@ def handover_script(task: TaskSpec) -> Script:
         left, right = giver.tip, taker.tip
         return [
             Move(0.3, {left: Tool(grip_m=wide), right: Tool(grip_m=wide)}),
-            Move(1.1, {left: Tool(at + 0.12 * UP, turn)}),
+            Move(1.1, {left: Tool(at + 0.12 * UP, turn, swing=True)}),
             Move(0.7, {left: Tool(at)}),
             Move(0.2, {}),
             Move(0.4, {left: Tool(grip_m=narrow)}),
             Move(0.2, {}),
             Move(0.7, {left: Tool(at + 0.12 * UP)}),
             Move(
-                1.6, {left: Tool(meet - TAKE_M * x * rows, ahead), right: Tool(meet + (0.09 + TAKE_M) * x * rows, back)}
+                1.6,
+                {
+                    left: Tool(meet - TAKE_M * x * rows, ahead, swing=True),
+                    right: Tool(meet + (0.09 + TAKE_M) * x * rows, back, swing=True),
+                },
             ),
             Move(0.5, {}),
             Move(0.8, {right: Tool(meet + TAKE_M * x * rows)}),
@@ -57,7 +61,7 @@ def handover_script(task: TaskSpec) -> Script:
             Move(0.35, {left: Tool(grip_m=wide)}),
             Move(0.1, {}),
             Move(0.5, {left: Tool(meet - 0.09 * x * rows)}),
-            Move(1.4, {right: Tool(above, down), left: Tool(home[0], home[1])}),
+            Move(1.4, {right: Tool(above, down, swing=True), left: Tool(home[0], home[1], swing=True)}),
             Move(0.2, {}),
             Move(0.8, {right: Tool(put)}),
             Move(0.3, {}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ STAGES = ("grasp", "pick_up", "align", "second_grasp", "release", "place")
 UP_M, MEET_M, NEAR_M = 0.02, 0.03, 0.035
 MEETING_HEIGHT_M = 0.24  # above the arms' feet, halfway between them
 PICK_M, MARK_M = (0.26, 0.33), 0.29  # from a foot towards the other: where the object lies, where it goes
+BUMP_S = 0.5  # between two bumps of the clock
 HELD_M, PRESSED_M = 0.045, 0.004  # where no contact is known: how near a tip is, how far fingers are kept from closing
 
 
@@ -47,6 +49,7 @@ def of(
     meeting = Fixed(meeting_m(hand, other))
     pads = [gripper_of(machine.scene, arm) for arm in (first, second)]
     touch = tuple((finger, name) for fingers in pads for finger in fingers)
+    bumps = Fixed(np.arange(0.0, horizon_s, BUMP_S))
     places = (slice(0, len(pads[0])), slice(len(pads[0]), len(touch)))
     grips = [[machine.joints.index(finger) for finger in arm.fingers] for arm in machine.arms]
 
@@ -66,6 +69,7 @@ def of(
             "goal": sensed.goal,
             "object_to_goal": sensed.goal - seen["object_position"],
             **time_left(sensed, horizon_s),
+            "clock": _clock(sensed.time_s, bumps, sensed.xp),
         }
 
     def held(situation: Situation, arm: int) -> Array:
@@ -120,6 +124,7 @@ def of(
         Channel("goal", "m", shape=(3,), frame="world"),
         Channel("object_to_goal", "m", shape=(3,), frame="world"),
         time_channel(),
+        Channel("clock", "1", shape=(len(bumps.host),)),
         Channel("stage", "1", shape=(1,), privileged=True),
         Channel("contact_force", "N", shape=(len(touch),), privileged=True),
     )
@@ -145,6 +150,12 @@ def of(
         place=name,
         relative=relative,
     )
+
+
+def _clock(time_s: Array, bumps: Fixed, xp: Any) -> Array:
+    """The time as bumps, each high at its own moment: what is done when is then nearly linear in it (N, B)."""
+    off = (time_s[:, None] - bumps.like(time_s)[None, :]) / BUMP_S
+    return xp.exp(-off * off)
 
 
 def meeting_m(hand: Handling, other: Handling) -> np.ndarray:

@@ -14,6 +14,8 @@ PER_RAD_M = 0.2  # a radian of a tool's turn weighs like so many metres
 DAMPING = 1e-4
 MARGIN_RAD = 0.02  # from the ends of the joints' ranges
 MOST_RAD = 0.25  # a step
+SOLVING_STEPS = 60
+REACHED_M = 1e-3
 
 
 class ArmKinematics:
@@ -57,6 +59,35 @@ class ArmKinematics:
             step = (jacobian.transpose(0, 2, 1) @ np.linalg.solve(square, miss[:, :, None]))[:, :, 0]
             q = np.clip(q + np.clip(step, -MOST_RAD, MOST_RAD), self._low, self._high)
         return q
+
+    def solved(
+        self, home: np.ndarray, place_m: np.ndarray, turn: np.ndarray, per_rad_m: float = PER_RAD_M
+    ) -> np.ndarray:
+        """Joints (N, n) that have the tips at these poses: of the solutions found the one nearest to `home` (n,), so
+        that neighbouring poses have neighbouring joints. What is out of reach is come near to."""
+        starts = np.stack(_postures(home))
+        q = np.repeat(starts[:, None], len(place_m), axis=1).reshape(-1, len(home))
+        places, turns = np.tile(place_m, (len(starts), 1)), np.tile(turn, (len(starts), 1, 1))
+        q = self.towards(q, places, turns, per_rad_m, SOLVING_STEPS)
+        now, facing, _ = self.poses(q)
+        off = np.concatenate([places - now, per_rad_m * rotation_vectors(turns @ facing.transpose(0, 2, 1))], axis=1)
+        miss_m = np.maximum(np.linalg.norm(off, axis=1), REACHED_M)  # among those that reach, the way decides
+        cost = 1e6 * miss_m + np.abs(q - home).sum(axis=1)
+        best = cost.reshape(len(starts), -1).argmin(axis=0)
+        found: np.ndarray = q.reshape(len(starts), len(place_m), -1)[best, np.arange(len(place_m))]
+        return found
+
+
+def _postures(home: np.ndarray) -> list[np.ndarray]:
+    """Where solutions are looked for from: home, with a joint bent the other way, each with the hand turned."""
+    bent = [home]
+    for k in np.flatnonzero(np.abs(home) > 0.1):
+        other = home.copy()
+        other[k] = -other[k]
+        bent.append(other)
+    hand = np.zeros_like(home)
+    hand[-1] = np.pi / 2
+    return [each + sign * hand for each in bent for sign in (0, 1, -1)]
 
 
 class Weight:

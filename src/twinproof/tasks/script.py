@@ -29,11 +29,16 @@ WAIT_RAD = 0.3  # behind the plan
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """Where a tip is to be and how it is to be turned, (N, …); None stays as it was. `grip_m` is a finger's opening."""
+    """Where a tip is to be and how it is to be turned, (N, …); None stays as it was. `grip_m` is a finger's opening.
+
+    A tip goes straight to its place, or, where the arm swings, its joints do: far turns are then the same however they
+    begin, where a straight way may pass a pose in which the hand can roll either way.
+    """
 
     place_m: np.ndarray | None = None  # (N, 3)
     turn: np.ndarray | None = None  # (N, 3, 3)
     grip_m: np.ndarray | float | None = None  # (N,)
+    swing: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,7 @@ class _Way:
     turn: np.ndarray  # (N, S + 1, 3, 3)
     spin: np.ndarray  # (N, S, 3) rotation vector from one to the next
     grip: np.ndarray  # (N, S + 1)
+    joints: np.ndarray  # (N, S, n) where a swing ends; NaN where the tip goes straight
 
 
 class Scripted:
@@ -78,6 +84,7 @@ class Scripted:
         self._moving = sorted({column for columns in self._arms.values() for column in columns})
         self._count = 0
         self._joints = np.zeros((0, len(machine.joints)))
+        self._from, self._leg = self._joints, np.zeros(0, dtype=np.int64)  # where the present move began, and which
         self._ways: dict[str, _Way] = {}
 
     def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
@@ -99,11 +106,15 @@ class Scripted:
         if self._new.any():
             self._plan({name: rows[self._new] for name, rows in seen.items()})
         share, leg = self._progress()
+        begun = leg != self._leg
+        self._from[begun], self._leg = self._joints[begun], leg
         wanted = self._joints.copy()
         for tip, way in self._ways.items():
             place, turn, grip = _between(way, leg, share)
             columns = self._arms[tip]
-            wanted[:, columns] = self._kinematics[tip].towards(wanted[:, columns], place, turn, self._per_rad_m)
+            straight = self._kinematics[tip].towards(wanted[:, columns], place, turn, self._per_rad_m)
+            before, end = self._from[:, columns], way.joints[np.arange(self._count), leg]
+            wanted[:, columns] = np.where(np.isnan(end), straight, before + share[:, None] * (end - before))
             wanted[:, self._fingers[tip]] = grip[:, None]
         far = np.abs(seen["joint_position"] - self._joints)[:, self._moving].max(axis=1, initial=0.0)
         self._tick += far < WAIT_RAD  # a robot that was pushed, or that another one drives, is waited for
@@ -133,19 +144,23 @@ class Scripted:
         if not self._ways:
             self._ends = np.zeros((self._count, len(moves)))
             self._joints = np.zeros((self._count, len(self._task.machine.joints)))
+            self._from, self._leg = self._joints.copy(), np.zeros(self._count, dtype=np.int64)
             self._ways = {tip: _empty(way, self._count) for tip, way in fresh.items()}
         self._ends[rows], self._joints[rows] = ends, seen["joint_position"]
+        self._leg[rows] = -1
         for tip, way in fresh.items():
             mine = self._ways[tip]
             mine.place[rows], mine.turn[rows], mine.spin[rows] = way.place, way.turn, way.spin
-            mine.grip[rows] = way.grip
+            mine.grip[rows], mine.joints[rows] = way.grip, way.joints
         self._tick[rows], self._new[:] = 0, False
 
     def _way(self, tip: str, joints: np.ndarray, moves: list[Move]) -> _Way:
         place, turn, _ = self._kinematics[tip].poses(joints[:, self._arms[tip]])
         fingers = self._fingers[tip]
         grip = joints[:, fingers[0]] if fingers else np.zeros(len(joints))
-        places, turns, grips = [place], [turn], [grip]
+        places, turns, grips, swings = [place], [turn], [grip], []
+        mine = self._arms[tip]
+        home = self._task.machine.home[mine]
         for move in moves:
             tool = move.tools.get(tip, Tool())
             places.append(places[-1] if tool.place_m is None else tool.place_m)
@@ -154,8 +169,14 @@ class Scripted:
                 grips[-1] if tool.grip_m is None else np.broadcast_to(np.asarray(tool.grip_m, dtype=float), grip.shape)
             )
             grips.append(wide)
+            end = np.full((len(joints), len(mine)), np.nan)
+            if tool.swing:
+                end = self._kinematics[tip].solved(home, places[-1], turns[-1], self._per_rad_m)
+            swings.append(end)
         spins = [rotation_vectors(b @ a.transpose(0, 2, 1)) for a, b in pairwise(turns)]
-        return _Way(np.stack(places, 1), np.stack(turns, 1), np.stack(spins, 1), np.stack(grips, 1))
+        return _Way(
+            np.stack(places, 1), np.stack(turns, 1), np.stack(spins, 1), np.stack(grips, 1), np.stack(swings, 1)
+        )
 
 
 class Lead:
@@ -196,7 +217,7 @@ def _between(way: _Way, leg: np.ndarray, share: np.ndarray) -> tuple[np.ndarray,
 
 
 def _empty(way: _Way, count: int) -> _Way:
-    shapes = (way.place, way.turn, way.spin, way.grip)
+    shapes = (way.place, way.turn, way.spin, way.grip, way.joints)
     return _Way(*(np.zeros((count, *array.shape[1:])) for array in shapes))
 
 

@@ -1,7 +1,8 @@
 """What recordings show somebody doing, as rows to clone: what was seen at each tick, and the action that followed.
 
 Nobody wrote down what the operator wanted. What came about a little later is taken as the goal (hindsight, as in
-goal-conditioned supervised learning, Ghosh et al. 2019): that is what these actions lead to from here.
+goal-conditioned supervised learning, Ghosh et al. 2019): that is what these actions lead to from here. Where an
+object was passed on, its goal is where it came to lie in the end, and only successes show that.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Lessons:
 def lessons_of(calibration: Calibration, task: TaskSpec, history: int = 1, seed: int = 0) -> Lessons:
     """The rows of all calibration episodes that have what the task's robot reports."""
     achieved = _achieved(task)
-    seen, wanted = [], []
-    for episode in calibration.recording.episodes:
+    seen, wanted, shown = [], [], _showing(calibration.recording.episodes, task)
+    for episode in shown:
         sensed, command = at_ticks(episode.fresh(), task)
         goal = achieved(sensed)
         ahead = _ahead(len(goal), task, stream(seed, "train", "lessons", episode.id))
@@ -47,7 +48,23 @@ def lessons_of(calibration: Calibration, task: TaskSpec, history: int = 1, seed:
         keep = slice(0, len(goal) - max(1, round(SOON_S * task.contract.rate_hz)))
         seen.append(_stacked(rows, history)[keep])
         wanted.append(np.clip(y, -1.0, 1.0)[keep].astype(np.float32))
-    return Lessons(Rows(np.concatenate(seen), np.concatenate(wanted)), calibration.ids)
+    ids = {episode.id for episode in shown}
+    return Lessons(Rows(np.concatenate(seen), np.concatenate(wanted)), tuple(id for id in calibration.ids if id in ids))
+
+
+def _showing(episodes: Sequence[Episode], task: TaskSpec) -> list[Episode]:
+    """All of them; for a handover those that were one, and succeeded."""
+    if task.name != "handover":
+        return list(episodes)
+    found = [
+        each for each in episodes if each.outcome == "success" and each.labels.get("behaviour", task.name) == task.name
+    ]
+    if not found:
+        raise RecordingError(
+            "no calibration episode is a handover that succeeded, so none shows how it is done. Label such episodes "
+            "with outcome = 'success' in rig.toml, or leave --split out."
+        )
+    return found
 
 
 def at_ticks(episode: Episode, task: TaskSpec) -> tuple[Sensed, np.ndarray]:
@@ -113,10 +130,12 @@ def _achieved(task: TaskSpec) -> Callable[[Sensed], np.ndarray]:
             return lambda sensed: np.asarray(task.observe(_with_goal(sensed, np.zeros((len(sensed.time_s), 3))))["tip"])
         case "push":
             return lambda sensed: np.asarray(sensed.objects[task.tracked[0]][:, :2])
+        case "handover":
+            return lambda sensed: np.repeat(sensed.objects[task.tracked[0]][-1:, :3], len(sensed.time_s), axis=0)
         case _:
             raise ConfigError(
-                f"the goal of the task {task.name!r} does not show in a recording: only reach and push are cloned from "
-                "one. Use --algo dagger, or clone without --split."
+                f"the goal of the task {task.name!r} does not show in a recording: only reach, push and handover are "
+                "cloned from one. Leave --split out."
             )
 
 
