@@ -33,7 +33,7 @@ def _few_judged(monkeypatch):
 def asked(practice, out, **more) -> Asked:
     small = {"worlds": 4, "steps": 4 * 32 * 2, "hidden": (8, 8)}
     chosen = {"task": "reach", "algo": "ppo", **small, **more}
-    return Asked(twin=practice[0], randomization=practice[1], out=out, **chosen)
+    return Asked(**{"twin": practice[0], "randomization": practice[1], "out": out, **chosen})
 
 
 def test_the_command_writes_a_policy_with_its_curve(practice, tmp_path, capsys):
@@ -126,6 +126,8 @@ def test_a_run_that_was_stopped_with_other_settings_is_refused(practice, tmp_pat
         ({"algo": "student"}, "--algo student needs a policy to stand on. Give it with --teacher POLICY"),
         ({"algo": "residual"}, "--algo residual needs a policy to stand on. Give it with --base POLICY"),
         ({"worlds": 0}, "--worlds is 0; at least 1 is needed"),
+        ({"judged": 0}, "--judged is 0; at least 1 is needed"),
+        ({"mix": 2.0}, "--mix is 2 and --input-noise 0.02; both are shares from 0 to 1"),
         ({"history": 4}, "--history 4 is for dagger, clone, student and rma; ppo sees one tick"),
         ({"algo": "dagger", "device": "cuda"}, "--algo dagger trains on the CPU only"),
         ({"target": 95.0}, "--target is 95.0; it is a share above 0 and at most 1"),

@@ -28,12 +28,15 @@ from twinproof.train.ground import Asked, Ground
 from twinproof.train.judge import Judged, judge
 from twinproof.train.loop import Budget, Outcome, Watch, train
 from twinproof.train.onnx_export import export_onnx
+from twinproof.train.stages import StagedLearner
 from twinproof.train.torch_extra import check_device, quiet_torch
+from twinproof.train.vec_env import Dress
 from twinproof.train.written import Origin, Trained, policy_of, residual_of
 
-JUDGED = 200  # episodes that a finished policy is judged in
+JUDGED = 200  # episodes that a finished policy is judged in, where nothing else was asked for
 PROBED = 32  # episodes that the expert tries before
 JUDGED_OFTEN = 50  # episodes after each segment of training
+SEGMENT = {"dagger": 1, "clone": 1, "student": 1, "progressive": 5}  # iterations; stages are judged between segments
 OTHER_DRAWS = 1_000_003  # judging draws starts and parameters that training did not
 IRRELEVANT = (
     "out",
@@ -60,15 +63,17 @@ class Made:
     judged: Judged
 
 
-def run(asked: Asked, progress: Progress = quiet) -> tuple[Made, ...]:
-    """Trains every seed and writes its policy; what was done before a kill is not done again."""
+def run(asked: Asked, progress: Progress = quiet, dress: Dress | None = None) -> tuple[Made, ...]:
+    """Trains every seed and writes its policy; what was done before a kill is not done again. Pictures are changed by
+    `dress` while it learns."""
     check_device(asked.device)
     if asked.out.exists() and any(asked.out.iterdir()):
         raise StoreError(f"{asked.out} exists and is not empty. Nothing is overwritten: name another folder.")
-    ground = Ground.of(asked)
+    ground = Ground.of(asked, dress)
     if asked.probe:
         progress(0, "probing the task", None)
-        feasible(replace(ground, asked=replace(asked, device="cpu")).arena(PROBED, asked.seed), ground.expert)
+        blind = replace(ground.blind(), asked=replace(asked, device="cpu", cameras=()))
+        feasible(blind.arena(PROBED, asked.seed), ground.expert)
     seeds = range(asked.seed, asked.seed + asked.seeds)
     root = run_folder(asked)
     with quiet_torch():
@@ -94,12 +99,12 @@ def run_folder(asked: Asked) -> Path:
 def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Policy, Outcome, Judged]:
     asked, started = ground.asked, datetime.now(UTC)
     contract = contract_of(ground)
-    imitates = asked.algo in ("dagger", "clone", "student")
     begun = run.begin(contract, {**_decides(asked), **ground.parents, "seed": seed})
     learner = ground.learner(seed)
-    budget = Budget(asked.steps, asked.target, segment=1 if imitates else 20)
+    budget = Budget(asked.steps, asked.target, segment=SEGMENT.get(asked.algo, 20))
     cpu = replace(ground, asked=replace(asked, device="cpu"))
-    panel = cpu.arena(JUDGED_OFTEN, seed + OTHER_DRAWS)
+    often = JUDGED_OFTEN if asked.judged is None else max(1, asked.judged // 4)
+    panel = cpu.arena(often, seed + OTHER_DRAWS)
 
     def judged_now(trained: Trained) -> float:
         return judge(panel, actor_of(_policy(ground, trained, contract, Origin({}))), 0).success
@@ -115,6 +120,8 @@ def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Pol
         "worlds": asked.worlds,
         "success_while_training": outcome.success,
     }
+    if isinstance(learner, StagedLearner):
+        told["stage"] = learner.stage
     lessons = ground.lessons
     origin = Origin(
         ground.parents,
@@ -125,7 +132,7 @@ def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Pol
     )
     policy = _policy(ground, outcome.trained, contract, origin)
     progress(outcome.steps, "judging the policy", outcome.steps)
-    judged = judge(cpu.arena(JUDGED, seed + 2 * OTHER_DRAWS), actor_of(policy), 0)
+    judged = judge(cpu.arena(asked.judged or JUDGED, seed + 2 * OTHER_DRAWS), actor_of(policy), 0)
     told |= {"judged_episodes": judged.episodes, "judged_successes": judged.succeeded}
     policy = _policy(ground, outcome.trained, contract, replace(origin, training=told))
     if ground.split is not None:

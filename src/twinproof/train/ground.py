@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinproof.nouns.actor import Actor
@@ -13,17 +14,28 @@ from twinproof.nouns.split import Split
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
 from twinproof.policies.load import actor_of
+from twinproof.sim.scene import Scene
 from twinproof.tasks.arena import Arena, Play
+from twinproof.tasks.conditions import delays_s
 from twinproof.tasks.experts import expert_of
+from twinproof.tasks.eyes import SplatEyes, with_pictures
 from twinproof.tasks.named import home_of, task_named
 from twinproof.tasks.task import TaskSpec
+from twinproof.train.actors import FastSac, FastTd3
 from twinproof.train.costs import Costs
+from twinproof.train.images import Seeing
 from twinproof.train.imitate import Dagger, DaggerLearner, Fit
 from twinproof.train.latent import Latent, LatentLearner
 from twinproof.train.lessons import Lessons, lessons_of
 from twinproof.train.loop import Learner
-from twinproof.train.ppo import Ppo, PpoLearner
-from twinproof.train.vec_env import Base, VecEnv
+from twinproof.train.offpolicy import OffPolicy, OffPolicyLearner
+from twinproof.train.ppo import PLAIN, Ppo, PpoLearner
+from twinproof.train.stages import StagedLearner, Stages, stage_thetas
+from twinproof.train.vec_env import Base, Dress, VecEnv
+
+FRESH = 3_000_009  # stages are judged with draws and starts that nothing else has
+SEEING = ("ppo", "dagger", "clone", "student")  # what learns from pictures
+ON_GPU = ("ppo", "teacher", "rma", "fasttd3", "fastsac", "progressive")
 
 
 @dataclass(frozen=True)
@@ -53,14 +65,21 @@ class Asked:
     onnx: bool = False
     tensorboard: bool = False
     probe: bool = True
+    judged: int | None = None
+    cameras: tuple[str, ...] = ()
+    pixels: int = 64
+    updates: int = 400
+    input_noise: float = 0.02
+    mix: float = 0.5
+    spread: float = 0.05
 
     def __post_init__(self) -> None:
         needs = {"student": ("teacher", self.teacher), "residual": ("base", self.base)}
         if self.algo in needs and needs[self.algo][1] is None:
             name = needs[self.algo][0]
             raise ConfigError(f"--algo {self.algo} needs a policy to stand on. Give it with --{name} POLICY.")
-        for name in ("worlds", "steps", "seeds", "history"):
-            if getattr(self, name) < 1:
+        for name in ("worlds", "steps", "seeds", "history", "judged", "updates"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"--{name} is {getattr(self, name)}; at least 1 is needed.")
         if self.history > 1 and self.algo not in ("dagger", "clone", "student", "rma"):
             raise ConfigError(
@@ -71,8 +90,22 @@ class Asked:
                 "--algo rma feels the parameters in a history, after a first phase of a fixed length. Give --history, "
                 "such as 16, and no --target."
             )
-        if self.device != "cpu" and self.algo not in ("ppo", "teacher", "rma"):
+        if self.algo == "progressive" and (self.randomization is None or self.target is not None):
+            raise ConfigError(
+                "--algo progressive goes from the nominal model to the ranges of a calibration, and ends with its "
+                "steps. Give a RANDOMIZATION folder, and no --target."
+            )
+        if self.device != "cpu" and self.algo not in ON_GPU:
             raise ConfigError(f"--algo {self.algo} trains on the CPU only. Leave --device out.")
+        if self.cameras and (self.algo not in SEEING or self.split is not None):
+            raise ConfigError(
+                f"--cameras are for {', '.join(SEEING)} without --split: recordings' pictures are not cloned, and "
+                f"{self.algo} learns from numbers."
+            )
+        if not 0 <= self.mix <= 1 or not 0 <= self.input_noise < 1:
+            raise ConfigError(
+                f"--mix is {self.mix:g} and --input-noise {self.input_noise:g}; both are shares from 0 to 1."
+            )
         if self.target is not None and not 0 < self.target <= 1:
             raise ConfigError(f"--target is {self.target}; it is a share above 0 and at most 1.")
 
@@ -89,9 +122,11 @@ class Ground:
     other: Policy | None = None  # the teacher, or the base
     split: Split | None = None
     lessons: Lessons | None = None  # what its calibration episodes show
+    eyes: SplatEyes | None = None  # where the policy sees pictures
+    dress: Dress | None = None  # how pictures are changed for training
 
     @staticmethod
-    def of(asked: Asked) -> Ground:
+    def of(asked: Asked, dress: Dress | None = None) -> Ground:
         """Reads everything that was asked for."""
         twin = Twin.load(asked.twin)
         draws = Randomization.load(asked.randomization) if asked.randomization else None
@@ -105,9 +140,19 @@ class Ground:
             require_same(task.contract, policy.contract, f"the teacher {asked.teacher}")
         elif policy is not None:
             require_same(task.deployable, policy.contract, f"the base {asked.base}")
-        split = Split.load(asked.split) if asked.split and asked.algo == "clone" else None
+        split = Split.load(asked.split) if asked.split and asked.algo in ("clone", "dagger") else None
         lessons = None if split is None else lessons_of(split.parts()[0], task, asked.history)
-        return Ground(asked, twin, draws, task, expert, policy, split, lessons)
+        found = Ground(asked, twin, draws, task, expert, policy, split, lessons, dress=dress)
+        if not asked.cameras:
+            return found
+        eyes = SplatEyes(twin, asked.cameras, width=asked.pixels)
+        return replace(found, eyes=eyes, task=with_pictures(task, eyes, tracker=False))
+
+    def blind(self) -> Ground:
+        """The same without pictures: what an expert is tried in."""
+        asked = replace(self.asked, cameras=())
+        task = task_named(asked.task, self.twin, home=home_of(asked.home), relative=asked.relative)
+        return replace(self, asked=asked, eyes=None, task=task)
 
     @property
     def parents(self) -> dict[str, str]:
@@ -121,38 +166,58 @@ class Ground:
             found["teacher" if self.asked.algo == "student" else "base"] = self.other.hash
         return found
 
-    def arena(self, count: int, seed: int) -> Arena:
-        """An arena for training, or for judging with another seed."""
-        play = Play(privileged=bool(self.task.contract.privileged))
-        return Arena(self.twin, self.task, count, draws=self.draws, seed=seed, play=play, device=self.asked.device)
+    def arena(self, count: int, seed: int, draws: Sequence[Theta] = (), delays: tuple[float, float] = (0, 0)) -> Arena:
+        """An arena for training, or for judging with another seed; of the ranges, where no draws are given. It has
+        room for `delays` in seconds, of commands and of sensors, and for those of its draws."""
+        play, scene = Play(privileged=bool(self.task.contract.privileged)), Scene.of(self.twin).reserving(*delays)
+        of, device = draws or self.draws, self.asked.device
+        return Arena(scene, self.task, count, draws=of, seed=seed, play=play, device=device, eyes=self.eyes)
 
     def learner(self, seed: int) -> Learner:
         """The algorithm that was asked for, in worlds of its own."""
         asked, arena = self.asked, self.arena(self.asked.worlds, seed)
         ppo = Ppo(hidden=asked.hidden)
-        fit = Fit(hidden=asked.hidden, history=asked.history)
+        fit = Fit(asked.updates, hidden=asked.hidden, history=asked.history, noise=asked.input_noise)
         match asked.algo:
             case "ppo":
-                return PpoLearner(VecEnv(arena, asked.device, costs=Costs()), ppo, seed)
+                env = VecEnv(arena, asked.device, costs=Costs(), dress=self.dress)
+                return PpoLearner(env, ppo, seed, PLAIN if self.eyes is None else Seeing())
             case "teacher":
                 return PpoLearner(VecEnv(arena, asked.device, costs=Costs(), teacher=True), ppo, seed)
             case "rma":
                 env, latent = VecEnv(arena, asked.device, costs=Costs()), Latent(history=asked.history)
                 return LatentLearner(env, ppo, latent, seed, asked.steps)
+            case "fasttd3" | "fastsac":
+                way, how = FastTd3() if asked.algo == "fasttd3" else FastSac(), OffPolicy(hidden=asked.hidden)
+                return OffPolicyLearner(VecEnv(arena, asked.device, costs=Costs()), way, how, seed)
+            case "progressive":
+                return self._staged(ppo, seed)
             case "residual":
                 assert self.other is not None
                 on = Base(actor_of(self.other), asked.share)
                 return PpoLearner(VecEnv(arena, costs=Costs(), on=on), ppo, seed)
             case "student":
                 assert self.other is not None
-                return DaggerLearner(VecEnv(arena), actor_of(self.other), Dagger(fit), seed)
+                return DaggerLearner(VecEnv(arena, dress=self.dress), actor_of(self.other), Dagger(fit), seed)
             case "clone" if self.lessons is not None:
                 return DaggerLearner(VecEnv(arena), None, Dagger(fit), seed, self.lessons.rows)
             case _:
                 if self.expert is None:
                     raise ConfigError(f"--algo {asked.algo} learns from an expert, and {asked.task} has none. Use ppo.")
-                mix = 1.0 if asked.algo == "clone" else 0.5
-                return DaggerLearner(VecEnv(arena), self.expert, Dagger(fit, mix=mix), seed)
+                mix = 1.0 if asked.algo == "clone" else asked.mix
+                shown = None if self.lessons is None else self.lessons.rows
+                env = VecEnv(arena, dress=self.dress)
+                return DaggerLearner(env, self.expert, Dagger(fit, mix=mix, spread=asked.spread), seed, shown)
+
+    def _staged(self, ppo: Ppo, seed: int) -> StagedLearner:
+        """Worlds of every stage, on the device; those that judge on the CPU, with draws of their own."""
+        assert self.draws is not None
+        asked, stages, cpu = self.asked, Stages(), replace(self, asked=replace(self.asked, device="cpu"))
+        train, fresh = (stage_thetas(self.draws, self.task, stages, s) for s in (seed, seed + FRESH))
+        delays = delays_s([theta for each in (*train, *fresh) for theta in each])
+        envs = [VecEnv(self.arena(asked.worlds, seed, each, delays), asked.device, costs=Costs()) for each in train]
+        panels = [cpu.arena(stages.judged, seed + FRESH, each, delays) for each in fresh]
+        return StagedLearner(envs, panels, self.task.deployable, stages, ppo, seed)
 
 
 def _known(draws: Randomization | None) -> Theta:
