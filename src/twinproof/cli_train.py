@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
@@ -24,6 +25,8 @@ class Train:
       twinproof train twin randomization --task reach --algo clone --split split --out policy
       twinproof train twin randomization --task push --algo residual --base policy --out better
       twinproof train twin randomization --task push --algo rma --history 16 --out policy
+      twinproof train twin randomization --task reach --algo fastsac --steps 300000 --out policy
+      twinproof train twin randomization --task push --algo dagger --cameras front --worlds 16 --out policy
       twinproof train twin randomization --task reach --seeds 3 --worlds 512 --onnx --out policies
 
     A killed run goes on where it was when it is started again with the same settings, to the same curve.
@@ -35,10 +38,13 @@ class Train:
     """A Randomization folder. Without one every episode has the twin's nominal parameters."""
     task: str = "reach"
     """reach, push, lift, drawer, handover, or a file of your own, such as examples/own_task/hover.py."""
-    algo: Literal["ppo", "dagger", "clone", "teacher", "student", "residual", "rma"] = "ppo"
+    algo: Literal[
+        "ppo", "dagger", "clone", "teacher", "student", "residual", "rma", "fasttd3", "fastsac", "progressive"
+    ] = "ppo"
     """ppo: asymmetric critic. dagger: from the task's scripted expert. clone: from the recordings of --split, or from
     the expert where none is given. teacher: PPO that sees privileged channels. student: follows --teacher.
-    residual: PPO on top of --base. rma: PPO that knows the drawn parameters, then feels them in its --history."""
+    residual: PPO on top of --base. rma: PPO that knows the drawn parameters, then feels them in its --history.
+    fasttd3, fastsac: off-policy, from a replay. progressive: PPO in stages, from the nominal model to the ranges."""
     out: Path = Path("policy")
     """The new Policy folder; with several seeds a folder of them, seed0, seed1, …"""
     home: tuple[str, ...] = ()
@@ -62,7 +68,7 @@ class Train:
     strength: float = 1.0
     """How much of the randomisation: 0 its point, 1 as it is, 2 twice as wide."""
     split: Path | None = None
-    """clone: a Split folder whose calibration episodes are learned from."""
+    """clone, dagger: a Split folder whose calibration episodes are learned from, for dagger beside the expert."""
     teacher: Path | None = None
     """student: the Policy that it follows."""
     base: Path | None = None
@@ -77,6 +83,23 @@ class Train:
     """Also write TensorBoard files, into OUT/tensorboard."""
     probe: bool = True
     """First see whether the task's expert ever succeeds, and stop if not."""
+    on: str = ""
+    """Where --seeds are learned: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md). Same policies anywhere."""
+    updates: int = 400
+    """dagger, clone, student: minibatches of each round."""
+    input_noise: float = 0.02
+    """dagger, clone, student: noise on what is seen while fitting, in shares of its spread. Long motions need less."""
+    mix: float = 0.5
+    """dagger: the share of worlds that the expert drives in the second round, its square in the third; 1: always all."""
+    spread: float = 0.05
+    """dagger, clone: noise on what is done while the expert is watched, as a share of half an action's range."""
+    judged: int | None = None
+    """Episodes that the finished policy is judged in, and a quarter of them after each part of the training; 200."""
+    cameras: tuple[str, ...] = ()
+    """ppo, dagger, clone, student: the policy sees the pictures of these cameras, drawn from the twin's splats and
+    changed as the randomisation says, in place of object poses."""
+    pixels: int = 64
+    """How wide its pictures are."""
 
 
 def train(config: Train) -> int:
@@ -84,10 +107,12 @@ def train(config: Train) -> int:
     from twinproof.nouns.progress import bar
     from twinproof.train import command, ground, report
 
-    asked = ground.Asked(**vars(config))
+    if config.on and config.seeds > 1:
+        return _spread(config)
+    asked = ground.Asked(**_without_place(config))
     try:
         with bar("train") as progress:
-            found = command.run(asked, progress)
+            found = command.run(asked, progress, _dress(config))
     except KeyboardInterrupt:
         sys.stderr.write(
             f"stopped: {command.run_folder(asked)} has the checkpoints; the same command goes on from there\n"
@@ -96,3 +121,33 @@ def train(config: Train) -> int:
     settings.save(settings.resolved(config, "train"), config.out)
     report.policies(found, config.out)
     return 0
+
+
+def _without_place(config: Train) -> dict[str, Any]:
+    """What decides the policies."""
+    return {name: value for name, value in vars(config).items() if name != "on"}
+
+
+def _spread(config: Train) -> int:
+    """Seeds on workers of a place; one that is finished is kept."""
+    from twinproof.fleet.place import place_of
+    from twinproof.nouns.progress import bar
+    from twinproof.train import command, ground, report
+    from twinproof.train.seeds import learn_spread
+
+    asked = ground.Asked(**_without_place(config))
+    with bar("train") as progress:
+        found = learn_spread(asked, place_of(config.on, command.run_folder(asked)), progress)
+    settings.save(settings.resolved(config, "train"), config.out)
+    report.policies(found, config.out)
+    return 0
+
+
+def _dress(config: Train) -> Callable[[Any, int], Any] | None:
+    """How a policy's pictures are changed while it learns."""
+    if not config.cameras or config.randomization is None:
+        return None
+    from twinproof.nouns.randomization import Randomization
+    from twinproof.randomize.augment import Augment
+
+    return Augment(Randomization.load(config.randomization).at(config.strength), config.seed)
