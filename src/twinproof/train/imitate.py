@@ -101,7 +101,7 @@ class Student:
         return mean
 
     def _cool(self, share: float) -> None:
-        """The learning rate falls within a round, as a cosine: small steps in the end find what large ones jump over."""
+        """The learning rate falls within a round, as a cosine: small steps find what large ones jump over."""
         fall = COOLED + (1 - COOLED) * 0.5 * (1 + np.cos(np.pi * share))
         for group in self.optimizer.param_groups:
             group["lr"] = self.fit.learning_rate * fall
