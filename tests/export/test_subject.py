@@ -94,7 +94,7 @@ def test_large_surfels_near_the_twins_cameras_are_cut(tmp_path):
 
 def test_vertices_are_doubled_at_seams_only(twin):
     surfaces = {each.name: each for each in subject_of(twin).surfaces}
-    points, faces, st, _ = split_corners(surfaces["face"])
+    points, faces, st = split_corners(surfaces["face"])
     assert len(points) == 24  # a box with a texture: each corner belongs to three sides
     assert len(faces) == 12
     assert st is not None

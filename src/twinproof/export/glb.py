@@ -1,7 +1,7 @@
 """GLB: every link a node that can be posed, with its surfaces, colours and textures. Looks only: glTF knows no physics.
 
-glTF has y up: a root node turns our frame, in which all else stays. Colours of vertices and factors are linear light,
-textures are sRGB, as glTF has it.
+glTF has y up: a root node turns our frame, in which all else stays. Factors are linear light, textures are sRGB, as
+glTF has it. Colours of vertices become a texture (atlas.py): not every tool reads them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def write_glb(subject: Subject, folder: Path) -> Written:
         raise TwinError(
             f"{subject.twin.root} shows no surface (geom groups 0 to 2), so a GLB would be empty. Leave it out."
         )
-    writer = _Writer()
+    writer, shown = _Writer(), subject.textured()
     for k, link in enumerate(subject.anatomy.links):
-        writer.link(k, link.name, link.T_parent_link, [each for each in subject.surfaces if each.link == link.name])
+        writer.link(k, link.name, link.T_parent_link, [each for each in shown if each.link == link.name])
     for k, link in enumerate(subject.anatomy.links[1:], 1):
         writer.child(next(i for i, other in enumerate(subject.anatomy.links) if other.name == link.parent), k)
     write_whole(folder / "twin.glb", writer.data(subject.twin.hash))
@@ -78,10 +78,8 @@ class _Writer:
         self.nodes[parent].setdefault("children", []).append(index)
 
     def primitive(self, surface: Surface) -> dict[str, Any]:
-        points, faces, st, colours = split_corners(surface)
+        points, faces, st = split_corners(surface)
         attributes = {"POSITION": self.array(points, "VEC3", bounds=True)}
-        if colours is not None:
-            attributes["COLOR_0"] = self.array(to_linear(colours), "VEC3")
         if st is not None:
             attributes["TEXCOORD_0"] = self.array(st, "VEC2")
         indices = self.array(faces.reshape(-1, 1), "SCALAR")
@@ -142,13 +140,11 @@ class _Writer:
         return struct.pack("<III", MAGIC, 2, 12 + len(chunks)) + chunks
 
 
-def split_corners(surface: Surface) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Points, faces, texture coordinates and colours with one row a vertex: vertices stand twice at seams."""
+def split_corners(surface: Surface) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Points, faces and texture coordinates with one row a vertex: vertices stand twice at seams."""
     mesh = surface.mesh
     if surface.st is None:
-        return mesh.vertices, mesh.faces, None, mesh.colours
+        return mesh.vertices, mesh.faces, None
     corners = np.concatenate([mesh.faces.reshape(-1, 1), surface.st.reshape(-1, 2)], axis=1)
     rows, inverse = np.unique(corners, axis=0, return_inverse=True)
-    origin = rows[:, 0].astype(int)
-    colours = None if mesh.colours is None else mesh.colours[origin]
-    return mesh.vertices[origin], inverse.reshape(-1, 3), rows[:, 1:], colours
+    return mesh.vertices[rows[:, 0].astype(int)], inverse.reshape(-1, 3), rows[:, 1:]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinproof.export.atlas import textured
 from twinproof.export.discs import cut_discs
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.mesh import Mesh
@@ -23,6 +24,8 @@ from twinproof.sim.surface import Surface, moved
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+    from twinproof.export.atlas import ColourAt
 
 NOBODY = "unowned"  # splats that no body has
 NEAREST = 8  # splats that give a vertex its colour
@@ -46,11 +49,27 @@ class Subject:
     surfaces: tuple[Surface, ...]
     splats: Splats | None  # volumes, one group for each body, in the order of splats.ply
     notes: tuple[str, ...] = ()  # what was simplified in surfaces
+    by_splats: frozenset[int] = frozenset()  # places of the surfaces that took their colours from splats
     splat_notes: tuple[str, ...] = ()  # what was changed in splats
 
     def standing(self) -> list[Surface]:
         """All surfaces where they stand in the world."""
         return [moved(each, self.anatomy.named[each.link].T_world_link) for each in self.surfaces]
+
+    def textured(self) -> list[Surface]:
+        """All surfaces in their links' frames, with textures in the place of colours of vertices."""
+        return [
+            each if each.mesh.colours is None or each.texture is not None else textured(each, self._splats_of(k))
+            for k, each in enumerate(self.surfaces)
+        ]
+
+    def _splats_of(self, k: int) -> ColourAt | None:
+        """Colours of places on a surface that has them from splats: there may be more of those than of vertices."""
+        if k not in self.by_splats or self.splats is None:
+            return None
+        link = self.surfaces[k].link
+        T, own = self.anatomy.named[link].T_world_link, self.splats.of(link)
+        return lambda places: _from_splats(places @ T[:3, :3].T + T[:3, 3], own)
 
     def worn(self) -> dict[str, Splats]:
         """The splats of each link in its own frame; what belongs to no link is the world's."""
@@ -73,12 +92,14 @@ def subject_of(twin: Twin) -> Subject:
     scene = Scene.of(twin)
     whole = anatomy(scene)
     splats, told = splats_of(twin, whole)
-    painted, notes = list[Surface](), list[str]()
-    for each in surfaces(scene):
-        painted.append(_coloured(each, twin, whole, splats))
+    painted, notes, by_splats = list[Surface](), list[str](), set[int]()
+    for k, each in enumerate(surfaces(scene)):
+        shown, worn = _coloured(each, twin, whole, splats)
+        painted.append(shown)
+        by_splats |= {k} if worn else set()
         if each.simplified:
             notes.append(f"{each.name}: {each.simplified}")
-    return Subject(twin, scene, whole, tuple(painted), splats, tuple(notes), told)
+    return Subject(twin, scene, whole, tuple(painted), splats, tuple(notes), frozenset(by_splats), told)
 
 
 def splats_of(twin: Twin, whole: Anatomy) -> tuple[Splats | None, tuple[str, ...]]:
@@ -118,19 +139,19 @@ def needed_splats(subject: Subject, what: str) -> Splats:
     return subject.splats
 
 
-def _coloured(surface: Surface, twin: Twin, whole: Anatomy, splats: Splats | None) -> Surface:
-    """A bare mesh takes the colours of the file it was made from, or else of the splats that lie on it."""
+def _coloured(surface: Surface, twin: Twin, whole: Anatomy, splats: Splats | None) -> tuple[Surface, bool]:
+    """A bare mesh takes the colours of the file it was made from, or else of the splats that lie on it (then True)."""
     body = next((body for body in twin.bodies if body.name == surface.link), None)
     if body is None or surface.texture is not None or surface.mesh.colours is not None or not body.visual:
-        return surface
-    colours = _from_file(surface.mesh, twin, body.visual)
+        return surface, False
+    colours, worn = _from_file(surface.mesh, twin, body.visual), False
     if colours is None and splats is not None and body.splats:
         placed_mesh = surface.mesh.moved(whole.named[surface.link].T_world_link)
-        colours = _from_splats(placed_mesh, splats.of(body.name))
+        colours, worn = _from_splats(placed_mesh.vertices, splats.of(body.name)), True
     if colours is None:
-        return surface
+        return surface, False
     mesh = Mesh(surface.mesh.vertices, surface.mesh.faces, colours)
-    return replace(surface, mesh=mesh, rgba=(1.0, 1.0, 1.0, surface.rgba[3]))
+    return replace(surface, mesh=mesh, rgba=(1.0, 1.0, 1.0, surface.rgba[3])), worn
 
 
 def _from_file(mesh: Mesh, twin: Twin, visual: str) -> Float[np.ndarray, "V 3"] | None:
@@ -144,14 +165,14 @@ def _from_file(mesh: Mesh, twin: Twin, visual: str) -> Float[np.ndarray, "V 3"] 
     return np.asarray(file.colours[KDTree(file.vertices).query(mesh.vertices)[1]], float)
 
 
-def _from_splats(mesh: Mesh, splats: Splats) -> Float[np.ndarray, "V 3"]:
-    """Colours of vertices that stand in the scene: the mean of the nearest splats, near and dense ones count most."""
+def _from_splats(places: Float[np.ndarray, "N 3"], splats: Splats) -> Float[np.ndarray, "N 3"]:
+    """Colours of places in the scene: the mean of the nearest splats, near and dense ones count most."""
     from scipy.spatial import KDTree
 
     colour = np.clip(0.5 + SH0 * splats.sh[:, 0].astype(float), 0, 1)
     dense = 1 / (1 + np.exp(-splats.logit_opacities.astype(float)))
     count = min(NEAREST, len(splats))
-    apart, index = KDTree(splats.means).query(mesh.vertices, k=list(range(1, count + 1)))
+    apart, index = KDTree(splats.means).query(places, k=list(range(1, count + 1)))
     scale = np.maximum(apart[:, [-1]] / 2, 1e-9)
     weight = dense[index] * np.exp(-0.5 * (apart / scale) ** 2) + 1e-12
     mean: np.ndarray = np.einsum("nk,nkc->nc", weight / weight.sum(axis=1, keepdims=True), colour[index])
