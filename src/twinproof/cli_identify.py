@@ -58,6 +58,8 @@ class Identify:
     """A new JSON file: the motors' friction as a law of its own (bristles, Stribeck, load), and whether it helps."""
     residual: Path | None = None
     """A new folder: a learned correction of joint torques, kept only if it helps on validation."""
+    on: str = ""
+    """Where --starts are fitted: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md). Same numbers anywhere."""
 
 
 @dataclass(frozen=True)

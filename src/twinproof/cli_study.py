@@ -25,7 +25,8 @@ class StudyTransfer:
 
     examples:
       twinproof study transfer run --task reach --robot 'lab:pendulum?plant=0' --out study
-      twinproof study transfer run --task reach --robot my_driver.py --seeds 5 --workers 2 --out study
+      twinproof study transfer run --task reach --robot my_driver.py --seeds 5 --on pool:2 --out study
+      twinproof study transfer run --task drawer --imitate 60000 --robot 'lab:drawer?tracker=mocap' --out study
       twinproof study transfer run --task reach --device cuda --train-only --out study
 
     RUN is a finished `twinproof run`: its twin, split, posterior and ranges are used. Policies that are trained already
@@ -50,12 +51,15 @@ class StudyTransfer:
     """Worlds that run at once."""
     algo: Literal["ppo", "dagger"] = "ppo"
     """How policies learn."""
+    imitate: int = 0
+    """Environment steps in which a first policy follows the task's script (DAgger), which knows what its variant knows;
+    PPO then corrects it. 0: no such policy."""
     domains: tuple[str, ...] = ("real=10", "twin=10", "draws=10")
     """Worlds and trials of each policy in each condition."""
     workers: int = 1
     """Policies that are trained at once on this machine."""
     on: str = ""
-    """Elsewhere: 'ray' or 'ray://HOST:PORT'."""
+    """Where policies are trained instead: pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md)."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     train_only: bool = False
@@ -75,7 +79,10 @@ def study_transfer(config: StudyTransfer) -> int:
         "task": config.task, "algo": config.algo, "worlds": config.worlds, "steps": config.steps,
         "device": config.device, "probe": False,
     }  # fmt: skip
-    plan = study.Plan(config.run, training, config.variants, config.seeds)
+    first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64)}
+    if config.imitate:
+        training |= {"algo": "residual"}
+    plan = study.Plan(config.run, training, config.variants, config.seeds, first if config.imitate else None)
     with bar("study") as progress:
         policies = study.trained(plan, config.out, _where(config), progress)
     if config.train_only:
@@ -94,15 +101,9 @@ def study_transfer(config: StudyTransfer) -> int:
 
 
 def _where(config: StudyTransfer) -> Where:
-    from twinproof.fleet.local import Here, Pool
+    from twinproof.fleet.place import place_of
 
-    if config.on:
-        from twinproof.fleet.ray_cluster import RayCluster
-
-        if config.on != "ray" and not config.on.startswith("ray://"):
-            raise ConfigError(f"--on {config.on!r} is no place for work. Use ray, or ray://HOST:PORT.")
-        return RayCluster("" if config.on == "ray" else config.on, cpus=config.workers)
-    return Here() if config.workers == 1 else Pool(config.workers)
+    return place_of(config.on or (f"pool:{config.workers}" if config.workers > 1 else "here"), config.out)
 
 
 def _lines(rows: Sequence[Row]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from twinproof.fleet.place import place_of
 from twinproof.identify.beliefs import Stated
 from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.cloud import CloudNewton
@@ -18,8 +19,9 @@ from twinproof.identify.infer import Found, Point, Question, identified, problem
 from twinproof.identify.method import Method
 from twinproof.identify.problem import Problem
 from twinproof.nouns.errors import ConfigError, StoreError
+from twinproof.nouns.files import remove_tree
 from twinproof.nouns.hashing import content_hash
-from twinproof.nouns.parts import Validation
+from twinproof.nouns.parts import Calibration, Validation
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.progress import Progress, bar
 from twinproof.nouns.randomness import stream
@@ -50,6 +52,7 @@ class Asked:
     plots: Path | None
     actuators: Path | None
     residual: Path | None
+    on: str = ""
 
 
 @contextmanager
@@ -66,17 +69,16 @@ def run(asked: Asked, progress: Progress) -> Posterior:
             raise StoreError(f"{path} exists. Nothing is overwritten: name another folder, or remove it.")
     twin, split, started = Twin.load(asked.twin), Split.load(asked.split), datetime.now(UTC)
     calibration, validation, _ = split.parts()
-    question = Question(
-        asked.parameters,
-        tuple(Stated.parse(text) for text in asked.prior),
-        pairs(asked.differ, "--differ", "body.object.mass=object"),
-        {id: number(value, id) for id, value in pairs(asked.fix, "--fix", "actuator.elbow.delay=0.012").items()},
-        scenes_of(asked.scenes, [episode.labels for episode in calibration.recording.episodes]),
-    )
+    question = question_of(asked, calibration)
     method, point = method_of(asked.method), point_of(asked.fit, asked.horizons)
     texts = [asked.parameters, asked.prior, asked.differ, asked.scenes, asked.fix, asked.starts, asked.seed]
     key = content_hash([twin.hash, calibration.hash, plain(texts), plain(method), written(point)])
     keep = Checkpoint(asked.out.with_name(f".{asked.out.name}.fit"), key)
+    profiles, starting = None, asked.out.with_name(f".{asked.out.name}.starts")
+    if asked.on:
+        from twinproof.identify.starts import elsewhere
+
+        profiles = elsewhere(asked, place_of(asked.on, starting), starting, progress)
     posterior, found, checked = identified(
         twin,
         calibration,
@@ -90,10 +92,12 @@ def run(asked: Asked, progress: Progress) -> Posterior:
         keep=keep,
         seed_number=asked.seed,
         ledger=split.ledger.head(),
+        profiles=profiles,
     )
     split.log_fit("identify", posterior.hash, posterior.episodes, started, datetime.now(UTC))
     posterior.save(asked.out)
     keep.clear()
+    remove_tree(starting)
     if asked.actuators is not None or asked.residual is not None:
         from twinproof.identify.laws import add_laws
 
@@ -108,6 +112,17 @@ def run(asked: Asked, progress: Progress) -> Posterior:
         progress(0, "drawing pictures", None)
         draw_all(found, asked.plots, checked)
     return posterior
+
+
+def question_of(asked: Asked, calibration: Calibration) -> Question:
+    """What is asked, from the command's texts."""
+    return Question(
+        asked.parameters,
+        tuple(Stated.parse(text) for text in asked.prior),
+        pairs(asked.differ, "--differ", "body.object.mass=object"),
+        {id: number(value, id) for id, value in pairs(asked.fix, "--fix", "actuator.elbow.delay=0.012").items()},
+        scenes_of(asked.scenes, [episode.labels for episode in calibration.recording.episodes]),
+    )
 
 
 def validation_problem(twin: Twin, validation: Validation, question: Question, found: Found) -> Problem | None:

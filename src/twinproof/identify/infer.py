@@ -7,7 +7,7 @@ episodes ─ experiments ─ delay scan, torque regression ─ Gauss–Newton �
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,6 +43,7 @@ LONGEST_DELAY_S = 0.2  # only so that the vocabulary lists delays; the fit blend
 SHOWN_DRAWS = 24  # draws that predictions are made with
 
 Point = GaussNewton | CloudNewton  # ways to the point estimate
+Profiles = Callable[[int], list[float]]  # the profiled costs of so many starts, as somebody else fitted them
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,14 @@ def identified(
     keep: Checkpoint | None = None,
     seed_number: int = 0,
     ledger: LedgerHead | None = None,
+    profiles: Profiles | None = None,
 ) -> tuple[Posterior, Found, Json]:
     """The same, with what it was made of and how its bands cover validation: for pictures and studies."""
     method, point = method or Laplace(), point or GaussNewton()
     rng = rng or np.random.default_rng(seed_number)
     begun, cpu = time.perf_counter(), time.process_time()
     problem = problem_of(Scene.of(twin), calibration.recording.episodes, question, dict(twin.start))
-    found = solve(problem, method, rng, point=point, starts=starts, progress=progress, keep=keep)
+    found = solve(problem, method, rng, point=point, starts=starts, progress=progress, keep=keep, profiles=profiles)
     checked: Json = None
     if validation is not None:
         unseen = problem_of(Scene.of(twin), validation.recording.episodes, question, dict(twin.start), problem.beliefs)
@@ -233,10 +235,11 @@ def solve(
     starts: int = 1,
     progress: Progress = quiet,
     keep: Checkpoint | None = None,
+    profiles: Profiles | None = None,
 ) -> Found:
     """The answer to a problem. This is the whole method; `infer` adds what belongs to artifacts."""
     with threadpool_limits(1, user_api="blas"):
-        return _solve(problem, method, rng, point or GaussNewton(), starts, progress, keep)
+        return _solve(problem, method, rng, point or GaussNewton(), starts, progress, keep, profiles)
 
 
 def _solve(
@@ -247,16 +250,20 @@ def _solve(
     starts: int,
     progress: Progress,
     keep: Checkpoint | None,
+    profiles: Profiles | None,
 ) -> Found:
     warnings = suspicious(problem.experiments)
     progress(0, "looking for the delay", None)
-    begin, scan = seed.scan_delay(problem, problem.nominal)
-    guess, told = seed.regress_torques(problem, begin)
-    candidates = [begin, *([guess] if told else []), *seed.scattered(problem, starts, rng)[1:]]
-    order = seed.best_of(problem, candidates) if len(candidates) > 1 else [0]
-    tries = [candidates[k] for k in order[: max(1, min(starts, 4))]]
-    fits = [_pointed(problem, point, each, rng, progress, keep if len(tries) == 1 else None) for each in tries]
-    fitted = min(fits, key=lambda each: _profile(each))
+    tries, rngs, scan, told = candidates(problem, starts, rng)
+    if profiles is not None and len(tries) > 1:
+        costs = profiles(len(tries))
+        best = int(np.argmin(costs))
+        fitted = pointed(problem, point, tries[best], rngs[best], progress)
+    else:
+        alone = keep if len(tries) == 1 else None
+        fits = [pointed(problem, point, *each, progress, alone) for each in zip(tries, rngs, strict=True)]
+        costs = [profile(each) for each in fits]
+        fitted = fits[int(np.argmin(costs))]
     check_started(fitted)
     progress(0, f"drawing: {method.name}", None)
     drawn = method.infer(problem, fitted, rng, progress)
@@ -265,17 +272,32 @@ def _solve(
     some = drawn.unknowns[rng.permutation(len(drawn.unknowns))[:SHOWN_DRAWS]]
     progress(0, "predicting left-out episodes", None)
     model_error = predict.discrepancy(fitted, some, horizons_s)
-    diagnostics = diagnostics_of(fitted, drawn, warnings, scan, told, [float(_profile(each)) for each in fits])
+    diagnostics = diagnostics_of(fitted, drawn, warnings, scan, told, costs)
     return Found(problem, fitted, drawn, draws, population, model_error, diagnostics)
 
 
-def _pointed(
+def candidates(
+    problem: Problem, starts: int, rng: np.random.Generator
+) -> tuple[list[np.ndarray], list[np.random.Generator], list[tuple[float, float]], str]:
+    """The most promising starts, the random numbers of each, the scan of delays, and what torques told.
+
+    Each of several starts has a generator of its own, so that it does not matter where they are fitted.
+    """
+    begin, scan = seed.scan_delay(problem, problem.nominal)
+    guess, told = seed.regress_torques(problem, begin)
+    points = [begin, *([guess] if told else []), *seed.scattered(problem, starts, rng)[1:]]
+    order = seed.best_of(problem, points) if len(points) > 1 else [0]
+    tries = [points[k] for k in order[: max(1, min(starts, 4))]]
+    return tries, rng.spawn(len(tries)) if len(tries) > 1 else [rng], scan, told
+
+
+def pointed(
     problem: Problem,
     point: Point,
     start: np.ndarray,
     rng: np.random.Generator,
-    progress: Progress,
-    keep: Checkpoint | None,
+    progress: Progress = quiet,
+    keep: Checkpoint | None = None,
 ) -> Fit:
     """The point estimate from one start."""
     match point:
@@ -298,14 +320,14 @@ def written(point: Point) -> Json:
     return {name: told(value) for name, value in settings.items()}
 
 
-def _profile(fitted: Fit) -> float:
+def profile(fitted: Fit) -> float:
     """A cost that fits with other noise estimates can be compared by."""
     granted = sum(
         stage.share * float(np.log(stage.sd[stage.shooting.entry]).sum())
         for stage in fitted.stages
         if stage.linear is not None
     )
-    return fitted.cost + granted
+    return float(fitted.cost + granted)
 
 
 def _values(

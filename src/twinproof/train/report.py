@@ -8,9 +8,10 @@ from pathlib import Path
 
 from twinproof.nouns.interval import clopper_pearson
 from twinproof.train.command import Made
+from twinproof.train.seeds import Came
 
 
-def policies(made: Sequence[Made], out: Path) -> None:
+def policies(made: Sequence[Made | Came], out: Path) -> None:
     """A line a policy, and where everything lies."""
     for each in made:
         judged, outcome = each.judged, each.outcome
