@@ -23,6 +23,7 @@ MEETING_HEIGHT_M = 0.24  # above the arms' feet, halfway between them
 PICK_M, MARK_M = (0.26, 0.33), 0.29  # from a foot towards the other: where the object lies, where it goes
 BUMP_S = 0.5  # between two bumps of the clock
 HELD_M, PRESSED_M = 0.045, 0.004  # where no contact is known: how near a tip is, how far fingers are kept from closing
+FREED_M, DOWN_M = 0.006, 0.01  # … how far they are open beyond the object when they let go, and how low it is then
 
 
 def of(
@@ -76,9 +77,19 @@ def of(
         """Whether all fingers of an arm touch the object; on a robot, whether it keeps them from closing."""
         if situation.touching is not None:
             return situation.touching[:, places[arm]].all(-1)
-        near = distance(situation.tips[machine.arms[arm].tip], situation.objects[name][:, :3]) < HELD_M
         apart = (situation.position - situation.command)[:, grips[arm]] > PRESSED_M
-        return near & apart.all(-1)
+        return near(situation, arm) & apart.all(-1)
+
+    def near(situation: Situation, arm: int) -> Array:
+        tip = situation.tips[machine.arms[arm].tip]
+        return distance(tip, situation.objects[name][:, :3]) < HELD_M
+
+    def freed(situation: Situation, arm: int) -> Array:
+        """Whether not all fingers of an arm touch the object; on a robot, whether they are wide open, or elsewhere."""
+        if situation.touching is not None:
+            return ~held(situation, arm)
+        wide = situation.position[:, grips[arm]] > float(hand.thing.half_m[:2].max()) + FREED_M
+        return wide.all(-1) | ~near(situation, arm)
 
     def notes(situation: Situation) -> dict[str, Array]:
         """The stage reached: how many of STAGES have happened, in their order."""
@@ -86,7 +97,9 @@ def of(
         gives, takes = held(situation, 0), held(situation, 1)
         lifted, slow = hand.height(situation) > UP_M, hand.at_rest(situation)
         aligned = gives & (distance(pose[:, :3], meeting.like(pose)) < MEET_M) & slow
-        rules = (gives, gives & lifted, aligned, gives & takes, takes & ~gives, ~gives & ~takes & ~lifted & slow)
+        gave, took = freed(situation, 0), freed(situation, 1)
+        down = ~lifted if situation.touching is not None else hand.height(situation) < DOWN_M
+        rules = (gives, gives & lifted, aligned, gives & takes, takes & gave, gave & took & down & slow)
         stage = situation.notes["stage"]
         for k, holds in enumerate(rules):
             stage = xp.where((stage == k) & holds, stage + 1.0, stage)
