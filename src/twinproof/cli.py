@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -125,6 +126,12 @@ def _main(arguments: list[str]) -> None:
         sys.exit(_run(" ".join(arguments[:words]), arguments[words:]))
     except TwinproofError as problem:
         sys.stderr.write(f"error: {problem}\n")
+        sys.exit(1)
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f" while writing {problem.filename}" if problem.filename else ""
+        sys.stderr.write(f"error: the disk is full{where}. What is finished is kept: free space, run again.\n")
         sys.exit(1)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: no result was written; long work goes on where it was when started again\n")

@@ -1,0 +1,147 @@
+"""What befalls a run (a full disk, a second run, a damaged entry, a dead worker) changes none of its numbers."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.test_run import JOB, twinproof
+from tests.test_run_kills import JOB as LOOP
+from tests.test_run_kills import same
+from twinproof.fleet.local import Pool
+from twinproof.fleet.spread import Piece, spread
+from twinproof.nouns.hashing import content_key
+from twinproof.nouns.recording import Recording
+from twinproof.nouns.store import Store
+from twinproof.nouns.twin import Twin
+
+KIB = 1024
+PATIENCE_S = 300.0
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The small job, left alone."""
+    folder = tmp_path_factory.mktemp("alone")
+    (folder / "job.toml").write_text(JOB.format(seed=0))
+    assert twinproof("run", folder / "job.toml", "--out", folder / "run") == 0
+    return folder
+
+
+def alike(one: Path, other: Path) -> None:
+    """Recording and twin of two runs are the same to the last bit; a twin names the split's ledger, which has times."""
+    assert Recording.load(one / "recording").hash == Recording.load(other / "recording").hash
+    twins = [Twin.load(run / "twin") for run in (one, other)]
+    assert twins[0].part_hashes() == twins[1].part_hashes()
+    assert twins[0].episodes == twins[1].episodes
+
+
+def test_a_disk_that_is_full_again_and_again_changes_no_number(alone, small_disk, capsys):
+    run, filler, full = small_disk / "run", small_disk / "filler", 0
+    free = free_bytes(small_disk)
+    for spare in (8 * KIB, 48 * KIB, 160 * KIB, 400 * KIB, 900 * KIB, free):
+        filler.write_bytes(b"\0" * max(0, filler_size(filler) + free_bytes(small_disk) - spare))
+        code = twinproof("run", alone / "job.toml", "--out", run)
+        told = capsys.readouterr().err
+        if code == 0:
+            break
+        assert "the disk is full" in told, told
+        assert "Traceback" not in told
+        full += 1
+    assert code == 0
+    assert full >= 2, "the disk was full in more than one stage"
+    alike(alone / "run", run)
+
+
+def filler_size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def free_bytes(folder: Path) -> int:
+    told = os.statvfs(folder)
+    return told.f_bavail * told.f_frsize
+
+
+def started(job: Path, out: Path, *more: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "twinproof.cli", "run", str(job), "--out", str(out), *more]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def test_two_runs_at_once_make_everything_once_and_the_same(alone, tmp_path):
+    both = [started(alone / "job.toml", tmp_path / "run") for _ in range(2)]
+    try:
+        told = [each.communicate(timeout=PATIENCE_S)[1] for each in both]
+    finally:
+        for each in both:
+            each.kill()
+    assert [each.returncode for each in both] == [0, 0], told
+    assert sum("4 of them reused" in text for text in told) == 1, "the second found what the first had made"
+    alike(alone / "run", tmp_path / "run")
+
+
+def test_workers_that_share_a_store_in_two_drivers_give_the_same_bytes(tmp_path):
+    from tests.fleet import work
+
+    pieces = [Piece(content_key("shared", k), (k, 4)) for k in range(6)]
+    found: dict[int, list[Path]] = {}
+    drivers = [
+        threading.Thread(
+            target=lambda k=k: found.update({k: spread(work.draw, pieces, Store(tmp_path / "store"), Pool(1))})
+        )
+        for k in range(2)
+    ]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join(PATIENCE_S)
+    assert found[0] == found[1]
+    alone = spread(work.draw, pieces, Store(tmp_path / "alone"), Pool(1))
+    for one, other in zip(found[0], alone, strict=True):
+        assert (one / "numbers.json").read_bytes() == (other / "numbers.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_the_evidence_survives_all_of_it(tmp_path):
+    """The whole small loop: starts and seeds on a pool whose workers are killed, entries that are damaged."""
+    job = tmp_path / "job.toml"
+    job.write_text(LOOP.replace('horizons = "0.15"', 'horizons = "0.15"\nstarts = 3'))
+    undisturbed = started(job, tmp_path / "alone")
+    assert undisturbed.wait(3 * PATIENCE_S) == 0, undisturbed.stderr.read()
+    going = started(job, tmp_path / "hurt", "--on", "pool:2")
+    kills, deadline = 0, time.monotonic() + 3 * PATIENCE_S
+    while going.poll() is None and time.monotonic() < deadline:
+        for worker in workers_of(going.pid) if kills < 2 else ():
+            os.kill(worker, signal.SIGKILL)
+            kills += 1
+            break
+        time.sleep(1.0)
+    assert going.wait(PATIENCE_S) == 0, going.stderr.read()
+    assert kills == 2
+    same(tmp_path / "alone", tmp_path / "hurt")
+    victim = tmp_path / "hurt" / "posterior" / "samples.npz"
+    victim.write_bytes(victim.read_bytes()[:-1])
+    again = started(job, tmp_path / "hurt", "--until", "identify")
+    assert again.wait(3 * PATIENCE_S) == 0, again.stderr.read()
+    draws = [np.load(tmp_path / name / "posterior" / "samples.npz")["draws"] for name in ("alone", "hurt")]
+    assert np.array_equal(draws[0], draws[1])
+
+
+def workers_of(driver: int) -> list[int]:
+    """Processes that a driver's pool started: spawned Python children, their resource tracker left out."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            status, line = (entry / "stat").read_text(), (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(status.rpartition(")")[2].split()[1]) == driver and b"spawn_main" in line:
+            found.append(int(entry.name))
+    return found
