@@ -15,8 +15,9 @@ from twinproof.nouns.progress import quiet
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.split import Split
 from twinproof.reconstruct.declare import declared
+from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.scene import Scene
-from twinproof.study import Plan, Row, table, trained, variants, verdict
+from twinproof.study import Plan, Row, table, train_one, trained, variants, verdict
 
 SMALL = {"task": "reach", "algo": "ppo", "worlds": 8, "steps": 192, "hidden": [8], "probe": False}
 
@@ -58,6 +59,35 @@ def test_policies_are_trained_once(run, tmp_path):
     again = trained(plan, tmp_path / "study", Here(), lambda done, name, total=None: seen.append((done, name)))
     assert again == first
     assert seen == [(2, "from the store")]
+
+
+def test_a_policy_may_stand_on_one_that_imitates(run, tmp_path):
+    for name in ("posterior", "randomization"):
+        (tmp_path / name).symlink_to(run / name)
+    (tmp_path / "files").mkdir()
+    limited = Scene(PENDULUM.replace("<motor ", '<motor ctrlrange="-2 2" ').replace('"0.004"', '"0.002"'))
+    declared(limited, "scene.xml", Split.load(run / "split").parts()[0], tmp_path / "files").save(tmp_path / "twin")
+    ranges = tmp_path / "randomization"
+    first = {**SMALL, "algo": "dagger"}
+    train_one(tmp_path / "made", str(tmp_path / "twin"), str(ranges), {**SMALL, "algo": "residual"}, 0, first)
+    base, policy = Policy.load(tmp_path / "made" / "base"), Policy.load(tmp_path / "made" / "policy")
+    assert base.training["algorithm"] == "dagger"
+    assert policy.parents["base"] == base.hash
+    assert "base_success" in json.loads((tmp_path / "made" / "twin_success.json").read_text())
+
+
+def test_encoders_whose_zeros_pictures_told_belong_to_what_is_compared(run, tmp_path):
+    base = Randomization.load(run / "randomization")
+    template = next(entry for entry in base.ranges if entry.source.kind == "inferred")
+    zero = replace(template, parameter=parameter("joint.hinge.offset").info, low=0.03, high=0.05, point=0.04)
+    for name in ("twin", "posterior"):
+        (tmp_path / name).symlink_to(run / name)
+    replace(base, ranges=(*base.ranges, replace(zero, gap="sensor"))).save(tmp_path / "randomization")
+    found = {
+        name: {entry.id: (entry.low, entry.high) for entry in each.ranges}.get("joint.hinge.offset")
+        for name, each in variants(Plan(tmp_path, SMALL)).items()
+    }
+    assert found == {"nominal": None, "wide": (-0.03, 0.03), "point": (0.04, 0.04), "posterior": (0.03, 0.05)}
 
 
 def test_the_table_takes_seeds_as_units(tmp_path):

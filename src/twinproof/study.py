@@ -3,8 +3,10 @@
 The same task, network, steps and seeds; what differs is what the worlds of training may be. Every policy sits the same
 panel, in the twin and in reality.
 
-nominal     the model before any data, no dynamics drawn          posterior   draws of the posterior
-point       identification alone: the posterior's best values     wide        hand-set wide ranges about the nominal
+nominal     the model before any data, nothing of it drawn        posterior   draws of what calibration left open
+point       calibration alone: its best values                    wide        hand-set wide ranges about the nominal
+
+What calibration told are dynamics, and the zeros of encoders where pictures of the robot told them.
 """
 
 from __future__ import annotations
@@ -21,9 +23,8 @@ from twinproof.fleet.spread import Piece, Where, spread
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.hashing import Json, content_key
-from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.progress import Progress
-from twinproof.nouns.randomization import Randomization
+from twinproof.nouns.randomization import Randomization, Range
 from twinproof.nouns.store import Store
 from twinproof.nouns.twin import Twin
 
@@ -39,6 +40,7 @@ class Plan:
     training: dict[str, Json]
     variants: tuple[str, ...] = VARIANTS
     seeds: int = 5
+    imitation: dict[str, Json] | None = None  # of a policy that comes first: training then corrects it
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.variants if name not in VARIANTS]
@@ -54,44 +56,53 @@ def variants(plan: Plan) -> dict[str, Randomization]:
     from twinproof.randomize.hand_set import hand_set
     from twinproof.sim.scene import Scene
 
-    twin = Twin.load(plan.run / "twin")
-    base, posterior = Randomization.load(plan.run / "randomization"), Posterior.load(plan.run / "posterior")
-    others = tuple(entry for entry in base.ranges if entry.gap != "dynamics")
+    twin, base = Twin.load(plan.run / "twin"), Randomization.load(plan.run / "randomization")
+    others = tuple(entry for entry in base.ranges if not _told(entry))
     if not others:
         raise ConfigError(
             f"{plan.run / 'randomization'} has ranges of dynamics alone; the nominal variant would have none at all. "
             "Make it with --split, so that noise and starts are drawn too."
         )
     bare = replace(base, ranges=others, joint=(), draws=np.zeros((0, 0)), discrepancy=())
+    infos = [entry.parameter for entry in base.ranges if _told(entry) and entry.source.kind == "inferred"]
     made = {
         "nominal": bare,
-        "wide": replace(bare, ranges=(*others, *hand_set(posterior, Scene.of(twin).nominal()))),
+        "wide": replace(bare, ranges=(*others, *hand_set(infos, Scene.of(twin).nominal()))),
         "point": _at_point(base),
         "posterior": base,
     }
     return {name: made[name] for name in plan.variants}
 
 
+def _told(entry: Range) -> bool:
+    """Whether a range is about what calibration is for, and not about noise or where episodes begin."""
+    return entry.gap == "dynamics" or entry.id.endswith(".offset")
+
+
 def _at_point(base: Randomization) -> Randomization:
-    ranges = tuple(entry.at(0.0) if entry.gap == "dynamics" else entry for entry in base.ranges)
-    points = {entry.id: entry.point for entry in ranges}
-    kept = [k for k, id in enumerate(base.joint) if base.range(id).gap != "dynamics"]
+    ranges = tuple(entry.at(0.0) if _told(entry) else entry for entry in base.ranges)
     rows = np.array(base.draws)
     for k, id in enumerate(base.joint):
-        if k not in kept:
-            rows[:, k] = points[id]
+        if _told(base.range(id)):
+            rows[:, k] = base.range(id).point
     return replace(base, ranges=ranges, draws=rows, discrepancy=())
 
 
-def train_one(folder: Path, twin: str, ranges: str, training: dict[str, Json], seed: int) -> None:
-    """One policy, as a piece of work: trained and written into a folder."""
+def train_one(
+    folder: Path, twin: str, ranges: str, training: dict[str, Json], seed: int, imitation: dict[str, Json] | None = None
+) -> None:
+    """One policy, as a piece of work: trained and written into a folder. Where imitation comes first, its policy lies
+    beside it and is corrected."""
     from twinproof.train import command, ground
 
-    asked = ground.Asked(
-        twin=Path(twin), randomization=Path(ranges), out=folder / "policy", seed=seed, **_tuples(training)
-    )
-    made = command.run(asked)[0]
-    told = {"success": made.judged.success, "episodes": made.judged.episodes, "steps": made.outcome.steps}
+    stand: dict[str, Any] = {"twin": Path(twin), "randomization": Path(ranges), "seed": seed}
+    told: dict[str, Json] = {}
+    if imitation is not None:
+        first = command.run(ground.Asked(out=folder / "base", **stand, **_tuples(imitation)))[0]
+        told["base_success"] = first.judged.success
+        stand["base"] = folder / "base"
+    made = command.run(ground.Asked(out=folder / "policy", **stand, **_tuples(training)))[0]
+    told |= {"success": made.judged.success, "episodes": made.judged.episodes, "steps": made.outcome.steps}
     write_json(folder / "twin_success.json", told)
 
 
@@ -108,8 +119,9 @@ def trained(plan: Plan, out: Path, where: Where, progress: Progress) -> dict[str
         if not folder.exists():
             ranges.save(folder)
         for seed in range(plan.seeds):
-            key = content_key("study", twin.hash, ranges.hash, plan.training, seed, __version__)
-            asked = (str((plan.run / "twin").absolute()), str(folder.absolute()), plan.training, seed)
+            how = [plan.training] if plan.imitation is None else [plan.training, plan.imitation]
+            key = content_key("study", twin.hash, ranges.hash, *how, seed, __version__)
+            asked = (str((plan.run / "twin").absolute()), str(folder.absolute()), plan.training, seed, plan.imitation)
             pieces.append(Piece(key, asked, f"{name}, seed {seed}"))
             places.append(name)
     folders = spread(train_one, pieces, Store(out / "store"), where, progress=progress)

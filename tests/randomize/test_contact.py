@@ -59,7 +59,7 @@ def against(shift: float) -> Against:
         (info,), (Prior(Declared("wide")),), draws, np.full(400, -np.log(400)), "by hand", ("a",), {}, discrepancy=error
     )
     block = from_posterior(posterior, 0.95, np.random.default_rng(1))
-    more = recorded.measured_ranges(slides(), Rig("box"), frozenset())
+    more = recorded.measured_ranges(slides(), Rig("box"), frozenset(), {})
     ranges = Randomization((*block.ranges, *more), {}, (FRICTION,), block.draws, discrepancy=error)
     held = Against(slides(), ranges, (FRICTION,), {}, {})
     return Against(slides(), ranges, (FRICTION,), {}, noise_of(posterior, held.shooting))
@@ -84,7 +84,7 @@ def test_the_trackers_noise_and_the_starts_of_a_free_body_are_measured() -> None
     assert x.gap == "initial"
     assert -0.5 < x.low < x.high < 0.5
     assert -1.0 < yaw.low < 0 < yaw.high < 1.0
-    checks = check_measured(held, {**recorded.noises(slides()), **recorded.starts(slides())})
+    checks = check_measured(held, {**recorded.noises(slides()), **recorded.starts(slides(), {})})
     assert {"tracker.position_noise", "body.box.start_x", "body.box.start_y", "body.box.start_yaw"} <= {
         c.id for c in checks
     }
@@ -101,7 +101,17 @@ def test_lost_readings_become_a_range() -> None:
     from dataclasses import replace
 
     broken = replace(kept, readings=(replace(kept.readings[0], value=holes),))
-    found = {entry.id: entry for entry in recorded.measured_ranges((kept, broken), Rig("p"), frozenset())}
+    found = {entry.id: entry for entry in recorded.measured_ranges((kept, broken), Rig("p"), frozenset(), {})}
     lost = found["proprioception.dropout"]
     assert lost.high == pytest.approx(0.15, abs=0.01)
     assert "up to 10" in lost.reason
+
+
+def test_a_joint_begins_where_it_is_and_not_where_its_encoder_says() -> None:
+    from tests.sim.motions import PENDULUM, swing
+
+    seen = experiment(swing(PENDULUM, {}, 0, 0.6), Scene(PENDULUM))
+    read = recorded.starts((seen,), {})["joint.hinge.start"]
+    assert recorded.starts((seen,), {"joint.hinge.offset": 0.04})["joint.hinge.start"][0] == pytest.approx(
+        read[0] - 0.04
+    )

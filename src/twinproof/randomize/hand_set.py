@@ -6,11 +6,13 @@ by three, gains by a quarter, delays up to 40 ms); they were written down before
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.randomization import Range
 from twinproof.nouns.source import Declared
+from twinproof.nouns.theta import ParameterInfo
+from twinproof.randomize.meaning import meaning
 from twinproof.sim.parameters.resolve import nominal_value, parameter
 
 FACTORS = {
@@ -28,13 +30,13 @@ OTHER = (0.5, 2.0)
 FLOOR = 0.05  # where the nominal is zero: this share of what was thought possible
 
 
-def hand_set(posterior: Posterior, model: Any) -> tuple[Range, ...]:
-    """A wide range about the nominal value for every parameter of the posterior; `model` is the nominal one."""
-    return tuple(_range(posterior, id, model) for id in posterior.ids)
+def hand_set(parameters: Sequence[ParameterInfo], model: Any) -> tuple[Range, ...]:
+    """A wide range about the nominal value for every one of these; `model` is the nominal one."""
+    return tuple(_range(info, model) for info in parameters)
 
 
-def _range(posterior: Posterior, id: str, model: Any) -> Range:
-    info, quantity = posterior.parameters[posterior.ids.index(id)], id.rpartition(".")[2]
+def _range(info: ParameterInfo, model: Any) -> Range:
+    id, quantity = info.id, info.id.rpartition(".")[2]
     nominal = 0.0 if quantity == "delay" else nominal_value(model, parameter(id))
     if quantity == "delay":
         low, high = 0.0, DELAY_S
@@ -47,4 +49,4 @@ def _range(posterior: Posterior, id: str, model: Any) -> Range:
     low, high = max(low, info.low), min(high, info.high)
     reason = "a wide range about the nominal model, set by hand without looking at data"
     check = "success in reality, beside ranges that were inferred"
-    return Range(info, low, high, min(max(nominal, low), high), Declared(reason), "dynamics", id, check, reason)
+    return Range(info, low, high, min(max(nominal, low), high), Declared(reason), meaning(id).gap, id, check, reason)

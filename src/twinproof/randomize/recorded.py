@@ -57,8 +57,9 @@ def lost(experiments: Sequence[Experiment]) -> list[float]:
     ]
 
 
-def starts(experiments: Sequence[Experiment]) -> dict[str, list[float]]:
-    """Where episodes begin: id of a start -> its value in every episode."""
+def starts(experiments: Sequence[Experiment], known: Mapping[str, float]) -> dict[str, list[float]]:
+    """Where episodes begin: id of a start -> its value in every episode. A joint begins where it is, not where its
+    encoder says: `known` are values of parameters, the encoders' offsets among them."""
     found: dict[str, list[float]] = {}
     for each in experiments:
         model: Any = each.scene.nominal()
@@ -66,7 +67,8 @@ def starts(experiments: Sequence[Experiment]) -> dict[str, list[float]]:
         qpos = state.qpos[0]
         for j, joint in enumerate(names(model, "joint")):
             if state.measured[int(model.jnt_dofadr[j])] and model.jnt_type[j] in (SLIDE, HINGE):
-                found.setdefault(f"joint.{joint}.start", []).append(float(qpos[int(model.jnt_qposadr[j])]))
+                at = float(qpos[int(model.jnt_qposadr[j])]) - known.get(f"joint.{joint}.offset", 0.0)
+                found.setdefault(f"joint.{joint}.start", []).append(at)
         for b, body in enumerate(names(model, "body")):
             j = free_joint(model, b)
             if j >= 0 and state.measured[int(model.jnt_dofadr[j])]:
@@ -89,8 +91,10 @@ def _yaw(before_wxyz: np.ndarray, after_wxyz: np.ndarray) -> float:
     return float((2 * np.arctan2(along, real) + np.pi) % (2 * np.pi) - np.pi)
 
 
-def measured_ranges(experiments: Sequence[Experiment], rig: Rig, known: frozenset[str]) -> tuple[Range, ...]:
-    """Ranges of noise, losses, clocks and starts, but for what is known already."""
+def measured_ranges(
+    experiments: Sequence[Experiment], rig: Rig, known: frozenset[str], values: Mapping[str, float]
+) -> tuple[Range, ...]:
+    """Ranges of noise, losses, clocks and starts, but for what is known already; `values` are those of parameters."""
     count = len(experiments)
     told = Measured(f"what {count} calibration episodes show by themselves")
     found = []
@@ -111,7 +115,7 @@ def measured_ranges(experiments: Sequence[Experiment], rig: Rig, known: frozense
         found.append(
             _range("proprioception.latency", (0.0, 2 * max(clocks), 0.0), Measured("the rig's clock offsets"), why)
         )
-    found += _start_ranges(starts(experiments), count)
+    found += _start_ranges(starts(experiments, values), count)
     return tuple(entry for entry in found if entry.id not in known)
 
 

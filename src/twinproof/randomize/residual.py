@@ -129,7 +129,9 @@ def _ranges(
             single += [*from_twin.exposures(twin, how.share), *from_twin.looks(twin, model)]
     if calibration is not None and twin is not None:
         experiments, problems = matched(twin, calibration.recording.episodes, how.scenes)
-        single += recorded.measured_ranges(experiments, calibration.recording.rig, known)
+        single += recorded.measured_ranges(
+            experiments, calibration.recording.rig, known, {**twin.start, **posterior.point()}
+        )
         notes += problems
     block = joined(blocks, stream(seed, "randomize", "join"))
     single = list({entry.id: entry for entry in reversed(single) if entry.id not in known}.values())[::-1]
@@ -176,7 +178,9 @@ def _tested(
 
     def judged(some: tuple[Experiment, ...], ranges: Randomization) -> Judgement:
         held = against(some, ranges)
-        more = check_measured(held, {**recorded.noises(some), **recorded.starts(some)})
+        more = check_measured(
+            held, {**recorded.noises(some), **recorded.starts(some, {**twin.start, **posterior.point()})}
+        )
         return judge(held, more)
 
     if not how.widen:
