@@ -199,7 +199,7 @@ def test_a_job_without_thorough_settings_says_so(job):
         read_job(job(), SECTIONS, full=True)
 
 
-@pytest.mark.parametrize("name", ["pendulum", "push", "drawer"])
+@pytest.mark.parametrize("name", ["pendulum", "push", "drawer", "handover"])
 def test_the_jobs_of_the_demos_can_be_read_and_have_thorough_settings(name):
     with as_file(files("twinproof") / "jobs" / f"{name}.toml") as path:
         for full in (False, True):

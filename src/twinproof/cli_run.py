@@ -58,12 +58,13 @@ class Demo:
 
     examples:
       twinproof demo pendulum --out demo
+      twinproof demo handover --out demo_handover
       twinproof demo push --out demo_push
       twinproof demo drawer --out demo_drawer
       twinproof demo drawer --full --out demo_drawer
     """
 
-    bench: Positional[Literal["pendulum", "push", "drawer"]]
+    bench: Positional[Literal["pendulum", "push", "drawer", "handover"]]
     """Which bench."""
     out: Path
     """The run's folder."""

@@ -90,7 +90,7 @@ class Train:
     input_noise: float = 0.02
     """dagger, clone, student: noise on what is seen while fitting, in shares of its spread. Long motions need less."""
     mix: float = 0.5
-    """dagger: the share of worlds that the expert drives in the second round, its square in the third; 1: always all."""
+    """dagger: the share of worlds that the expert drives in the second round, its square in the third; 1: all."""
     spread: float = 0.05
     """dagger, clone: noise on what is done while the expert is watched, as a share of half an action's range."""
     judged: int | None = None
