@@ -15,7 +15,8 @@ from twinproof.reconstruct.gap import chamfer_m  # noqa: E402
 from twinproof.reconstruct.mesh_mend import simplified  # noqa: E402
 from twinproof.reconstruct.surface import bind, frames, quaternions  # noqa: E402
 from twinproof.reconstruct.surface_colour import on_face, read_colours  # noqa: E402
-from twinproof.reconstruct.surface_refine import Refining, Sight, edge_drawn, refine, sights_of  # noqa: E402
+from twinproof.reconstruct.surface_draw import edge_drawn  # noqa: E402
+from twinproof.reconstruct.surface_refine import Refining, Sight, refine, sights_of  # noqa: E402
 from twinproof.sim.mesh_raster import rasterise  # noqa: E402
 from twinproof.sim.render_camera import Camera  # noqa: E402
 from twinproof.sim.splat.render import render  # noqa: E402
@@ -174,7 +175,7 @@ def test_nonsense_is_refused() -> None:
         Refining(steps=0)
     far = Mesh(box().vertices + 9.0, box().faces)
     with pytest.raises(MeshError, match="no view sees the mesh"):
-        edge_drawn(bind(far, 1), sights_of(views, "thing"))
+        edge_drawn(bind(far, 1), [sight.silhouette.camera for sight in sights_of(views, "thing")])
 
 
 def test_the_rasteriser_agrees_with_a_ray_through_each_pixel() -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 FORMAT = "twinproof/reconstruct-object/3"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
 AREA = 0.15  # cameras that look down leave the top of a hull open: the least surface that the outlines allow is flat
+BANDS = 9  # of spherical harmonics: what shines does so in some pictures only
 TEXTURE = 512  # texels a side
 EVERY_S = 0.15  # between two views of a camera that moves
 
@@ -155,14 +156,14 @@ def with_background(
     found: FoundObject, views: Views, table: Plane, how: Shaping, progress: Progress = quiet
 ) -> FoundObject:
     """The object with what is behind it, where views are many enough, and its looks under one exposure; textured."""
-    from twinproof.reconstruct.surface_refine import coloured, sights_of
+    from twinproof.reconstruct.surface_refine import Refining, coloured, sights_of
 
-    T, group = found.T_world_object, views.groups[1]
+    T, group, how_seen = found.T_world_object, views.groups[1], Refining(bands=BANDS)
     back, own = np.linalg.inv(T), list[Views]()
 
     def looks(even: Views) -> Splats:
         own.append(even)
-        return coloured(found.mesh.moved(T), sights_of(even, group), found.name, progress=progress)
+        return coloured(found.mesh.moved(T), sights_of(even, group), found.name, how_seen, progress)
 
     behind = found_background(views, placed(found.splats, T), table, how.background, progress, how.device, looks)
     if behind is None:

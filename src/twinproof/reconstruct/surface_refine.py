@@ -18,7 +18,7 @@ fitted on the mesh when it stands.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,33 +31,30 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.views import Views
-from twinproof.reconstruct.surface import COVER, Bound, Looks, bind
+from twinproof.reconstruct.surface import Bound, Looks, bind
 from twinproof.reconstruct.surface_colour import read_colours
+from twinproof.reconstruct.surface_draw import edge_drawn, opacities, towards
 from twinproof.reconstruct.surface_smooth import (
     Spread,
     Spreading,
     above,
     area_of,
     bend,
-    crosses,
     neighbour_faces,
     volume_of,
 )
 from twinproof.reconstruct.texture import Photo, vertex_colours
 from twinproof.sim.grid import Plane
-from twinproof.sim.mesh_raster import rasterise
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.silhouette import Silhouette
 from twinproof.sim.splat.lens import packed
-from twinproof.sim.splat.torch_render import Rendered, Scene, Settings, render
+from twinproof.sim.splat.torch_render import Rendered, Settings, render
 
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt8
 
 
-DEPTH = 4.0  # optical depth of the surface: e⁻⁴ of the light passes
 INSIDE_PX = 3.0  # from there on no disc of the border mixes in
-REACH_PX = 4  # beyond, discs draw all or nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +76,8 @@ class Refining:
     step_share: float = 3e-2  # of the object's extent: the largest move of x in one step; a tenth of it at the end
     colour_steps: int = 150
     colour_rate: float = 0.1
+    bands: int = 1  # of spherical harmonics: 4 shine and shade with where they are seen from
+    shine_rate: float = 0.01
     colour_pull: float = 1.0  # of colours on vertices, against 1 of silhouettes
     depth_weight: float = 2.0  # of metres over the extent
     normal_weight: float = 0.02
@@ -157,7 +156,7 @@ def refine(
     if len(targets) < 2:
         raise MeshError(f"surface: {len(targets)} views show the object; 2 at least are needed. Mend the masks.")
     began, rng = time.process_time(), stream(seed, "surface refine")
-    edge = edge_drawn(bound, sights)
+    edge = edge_drawn(bound, [sight.silhouette.camera for sight in sights])
     run = _Run(bound, [replace(t, mask=edge(t.distance)) for t in targets], how, rng, progress)
     vertices = run.shape()
     if any(t.rgb is not None for t in targets):
@@ -254,9 +253,12 @@ class _Run:
     def colours(self, vertices: Any) -> Looks:
         """The looks on a mesh that stays: colours that descend, opacities as the discs' number asks for."""
         bound, how = self.bound, self.how
-        sh = bound.looks.sh.clone().requires_grad_()
-        adam = torch.optim.Adam([sh], lr=how.colour_rate, betas=(0.9, 0.99))
+        even = bound.looks.sh[:, :1].clone().requires_grad_()
+        shine = torch.zeros(len(even), how.bands - 1, 3).requires_grad_()  # what depends on where it is seen from
+        rates = {id(even): how.colour_rate, id(shine): how.shine_rate}
+        adam = torch.optim.Adam([{"params": [each]} for each in (even, shine)], betas=(0.9, 0.99))
         for step, batch in enumerate(self.batches(how.colour_steps)):
+            sh = torch.cat([even, shine], dim=1)
             scene = bound.scene(vertices, bound.looks._replace(sh=sh))
             loss = torch.zeros(())
             for target in batch:
@@ -267,7 +269,8 @@ class _Run:
             if not loss.requires_grad:
                 continue
             loss.backward()
-            adam.param_groups[0]["lr"] = how.colour_rate * 0.1 ** (step / how.colour_steps)
+            for group in adam.param_groups:
+                group["lr"] = rates[id(group["params"][0])] * 0.1 ** (step / how.colour_steps)
             adam.step()
             adam.zero_grad()
             self.note(step, how.colour_steps, {"colour": loss})
@@ -276,7 +279,8 @@ class _Run:
             seen = each > 0
             opacity = (each.sum(dim=0) / seen.sum(dim=0).clamp(min=1)).clamp(0.02, 0.98)
             opacity = torch.where(seen.any(dim=0), opacity, 0.95)  # what no view saw is solid all the same
-        return bound.looks._replace(sh=sh.detach(), logits=torch.logit(opacity))
+        sh = torch.cat([even, shine], dim=1).detach()
+        return bound.looks._replace(sh=sh, logits=torch.logit(opacity))
 
     def note(self, step: int, steps: int, terms: dict[str, Any]) -> None:
         """A line of the history at every tenth step."""
@@ -336,60 +340,6 @@ def _target(sight: Sight, margin: int) -> _Target:
         rgb,
         depth,
     )
-
-
-def towards(scene: Scene, bound: Bound, vertices: Any, T_camera_world: Any, focal_px: float) -> Scene:
-    """The discs whose faces look at the camera, as opaque as their number asks for.
-
-    A closed mesh hides the others, but their borders would peep out. However small a disc is, it is drawn as a dot of
-    about a pixel: where many share a pixel the nearest would win, and its colour spread over its neighbours behind.
-    """
-    with torch.no_grad():
-        opacity = opacities(bound, vertices, T_camera_world, focal_px)
-        keep = opacity > 0
-    logits = torch.logit(opacity[keep].clamp(1e-4, 0.98))
-    return Scene(*(tensor[keep] for tensor in scene))._replace(logits=logits)
-
-
-def opacities(bound: Bound, vertices: Any, T_camera_world: Any, focal_px: float) -> Any:
-    """For every disc the opacity with which discs like it stop DEPTH of the light together; 0 where it looks away."""
-    corners, cross = crosses(vertices, bound.mesh)
-    eye = torch.linalg.inv(T_camera_world[0])[:3, 3].to(vertices.dtype)
-    ray = eye - corners.mean(dim=1)
-    distance = ray.norm(dim=1)
-    piece_px = 0.5 * (ray * cross).sum(dim=1) / distance**3 * focal_px**2 / bound.per_face
-    # An even triangle's spread is 0.096 of its area along both axes; a dot's is 0.5 px².
-    disc_px = torch.maximum(0.096 * COVER**2 * piece_px, torch.full_like(piece_px, 0.5))
-    return torch.where(
-        piece_px > 0, 1 - torch.exp(-1.15 * DEPTH * piece_px / (2 * np.pi * disc_px)), 0.0
-    ).repeat_interleave(bound.per_face)
-
-
-def edge_drawn(bound: Bound, sights: Sequence[Sight], most: int = 6) -> Callable[[np.ndarray], Any]:
-    """The alpha that discs on this mesh have at a distance (px) from the exact edge of its silhouette."""
-    distances, alphas = [np.zeros(0)], [np.zeros(0)]
-    scene = bound.scene()
-    for sight in list(sights)[:: max(1, len(sights) // most)]:
-        camera = sight.silhouette.camera
-        exact = (rasterise(bound.mesh, camera).depth_m > 0).astype(np.int8)
-        if not exact.any():
-            continue
-        pose = torch.tensor(np.linalg.inv(camera.T_world_camera))[None]
-        with torch.no_grad():
-            drawn = render(scene, pose, torch.tensor(packed(camera.lens))[None], None, Settings(True))
-        distance = Silhouette(exact, camera).distance_px()
-        near = np.abs(distance) < REACH_PX
-        distances.append(distance[near])
-        alphas.append(drawn.alpha[0].numpy()[near])
-    distance, alpha = np.concatenate(distances), np.concatenate(alphas)
-    places = np.linspace(-REACH_PX, REACH_PX, 4 * REACH_PX + 1)
-    which = np.digitize(distance, 0.5 * (places[1:] + places[:-1]))
-    profile = np.array([alpha[which == k].mean() if (which == k).any() else np.nan for k in range(len(places))])
-    known = np.isfinite(profile)
-    if known.sum() < 4:
-        raise MeshError("surface: no view sees the mesh that it is to refine. Check that both are in one frame.")
-    falling = np.minimum.accumulate(profile[known])
-    return lambda px: torch.tensor(np.interp(px, places[known], falling, 1.0, 0.0).astype(np.float32))
 
 
 def _cut_lens(numbers: np.ndarray, lens: Lens) -> Lens:
