@@ -1,7 +1,6 @@
 """Tasks as Gymnasium environments: a vector view of an arena, one world as a plain environment, and registered ids.
 
-import gymnasium, twinproof.train.gym
-twinproof.train.gym.register()
+import gymnasium, gym_twinproof
 gymnasium.make("gym_twinproof/task-v0", twin="twin", task="reach")
 gymnasium.make_vec("gym_twinproof/task-v0", num_envs=64, twin="twin", task="reach", randomization="randomization")
 
@@ -25,6 +24,7 @@ from twinproof.tasks.arena import Arena
 from twinproof.train.ground import open_arena
 
 ID = "gym_twinproof/task-v0"
+LEROBOT_ID = "gym_twinproof/lerobot-v0"  # the same under LeRobot's names: gym_lerobot.py
 
 
 def register() -> None:
@@ -32,6 +32,7 @@ def register() -> None:
     if ID not in gymnasium.registry:
         here = "twinproof.train.gym"
         gymnasium.register(ID, entry_point=f"{here}:TaskEnv", vector_entry_point=f"{here}:make_vector")
+        gymnasium.register(LEROBOT_ID, entry_point=f"{here}_lerobot:LeRobotEnv")
 
 
 def make_vector(num_envs: int, **asked: Any) -> TaskVectorEnv:
@@ -64,13 +65,18 @@ class TaskVectorEnv(VectorEnv):  # type: ignore[misc]
     def step(
         self, actions: np.ndarray
     ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One control step: observations, rewards, terminations, truncations, infos with is_success."""
+        """One control step: observations, rewards, terminations, truncations, infos with is_success.
+
+        What was seen at the end of an episode is in infos["final_obs"], how it ended in infos["final_info"].
+        """
         told = self.arena.step(np.asarray(actions, dtype=np.float64))
         reward = np.sum([np.asarray(value) for value in told.rewards.values()], axis=0)
         ended = told.succeeded | told.failed
         infos = {"is_success": told.succeeded, "reward_terms": dict(told.rewards)}
         infos["privileged"] = {c.name: told.observations[c.name] for c in self._hidden}
         cut_short = (told.timed_out | told.diverged) & ~ended
+        infos |= {"final_obs": self._shown(told.final), "final_info": {"is_success": told.succeeded}}
+        infos |= {"_final_obs": ended | cut_short, "_final_info": ended | cut_short}
         return self._shown(told.observations), reward, ended, cut_short, infos
 
     @property
@@ -101,10 +107,10 @@ class TaskEnv(gymnasium.Env):  # type: ignore[misc]
         return {name: value[0] for name, value in observations.items()}, {"is_success": False}
 
     def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
-        """One control step."""
-        observations, reward, ended, cut_short, infos = self._vector.step(np.asarray(action)[None])
+        """One control step. Where an episode ends, its last moment is observed."""
+        _, reward, ended, cut_short, infos = self._vector.step(np.asarray(action)[None])
         told = {"is_success": bool(infos["is_success"][0])}
-        seen = {name: value[0] for name, value in observations.items()}
+        seen = {name: value[0] for name, value in infos["final_obs"].items()}  # of this episode, also at its end
         return seen, float(reward[0]), bool(ended[0]), bool(cut_short[0]), told
 
 
