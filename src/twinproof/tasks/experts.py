@@ -8,6 +8,7 @@ from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import TaskError
 from twinproof.nouns.theta import Theta
 from twinproof.tasks.experts_handover import handover_script
+from twinproof.tasks.experts_track import Follower
 from twinproof.tasks.grasp import DOWN, PRESS_M, UP, boundary, hold_of, nearer, taken, widest_m
 from twinproof.tasks.inverse import NOMINAL, Weight, tools
 from twinproof.tasks.machine import joint_places
@@ -36,6 +37,8 @@ def expert_of(task: TaskSpec, theta: Theta = NOMINAL) -> Actor:
             return Scripted(task, _drawer(task), theta=theta)
         case "handover":
             return Scripted(task, handover_script(task), theta=theta)
+        case "track":
+            return Follower(task, theta)
         case _:
             raise TaskError(f"there is no scripted expert for the task {task.name!r}. Write one: see nouns/actor.py.")
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from twinproof.nouns.errors import TaskError
+from twinproof.nouns.recording import Recording
 from twinproof.nouns.twin import Twin
 from twinproof.sim.parameters.base import nearest
 from twinproof.sim.scene import Scene
-from twinproof.tasks import drawer, handover, lift, push, reach
+from twinproof.tasks import drawer, handover, lift, push, reach, track
 from twinproof.tasks.task import TaskSpec
 
 TASKS = ("reach", "push", "lift", "drawer", "handover")
@@ -19,7 +20,8 @@ TASKS = ("reach", "push", "lift", "drawer", "handover")
 def task_named(
     name: str, scene: Scene | Twin, *, home: Mapping[str, float] | None = None, relative: bool = False
 ) -> TaskSpec:
-    """The task of this name on a scene; a name that ends in .py is a file with a function `of` like ours."""
+    """The task of this name on a scene; a Recording folder is a motion to track (tasks/track.py), a name that ends in
+    .py a file with a function `of` like ours."""
     match name:
         case "reach":
             return reach.of(scene, home=home, relative=relative)
@@ -31,6 +33,8 @@ def task_named(
             return drawer.of(scene, home=home, relative=relative)
         case "handover":
             return handover.of(scene, home=home, relative=relative)
+        case _ if (Path(name) / "recording.json").is_file():
+            return track.of(scene, Recording.load(Path(name)).episodes[0], home=home, relative=relative)
         case _ if name.endswith(".py"):
             return own_task(Path(name), scene, home=home, relative=relative)
         case _:
