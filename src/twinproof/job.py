@@ -129,7 +129,16 @@ def _resolved(config: Config, folder: Path) -> Config:
             changes[entry.name] = folder / value
         elif isinstance(value, tuple) and value and all(isinstance(item, Path) for item in value):
             changes[entry.name] = tuple(folder / item for item in value)
+        elif isinstance(value, tuple) and value and all(isinstance(item, str) for item in value):
+            changes[entry.name] = tuple(_beside(item, folder) for item in value)
     return dataclasses.replace(config, **changes) if changes else config  # type: ignore[type-var]
+
+
+def _beside(text: str, folder: Path) -> str:
+    """NAME=FILE with a file that lies beside the job, by its whole path; any other text as it is."""
+    name, sign, where = text.partition("=")
+    there = sign and where and not Path(where).is_absolute() and (folder / where).is_file()
+    return f"{name}={folder / where}" if there else text
 
 
 def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Path, ...]]:
@@ -148,11 +157,14 @@ def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Pa
             if value.is_file():
                 return hash_file(value)
             return file_hashes(value) if value.is_dir() else str(value)
-        if isinstance(value, str):  # NAME=FOLDER
+        if isinstance(value, str):  # NAME=FOLDER, or NAME=FILE
             for folder, key in places.items():
                 if str(folder) in value:
                     used[folder] = None
                     value = value.replace(str(folder), key)
+            name, sign, where = value.partition("=")
+            if sign and Path(where).is_absolute() and Path(where).is_file():
+                return [name, hash_file(Path(where))]
             return value
         return [stands_for(item) for item in value] if isinstance(value, (tuple, list)) else plain(value)
 

@@ -14,6 +14,7 @@ from tests.evaluate.practice import pendulum
 from tests.policies.servers import groot, groot_pack, openpi, openpi_pack
 from tests.tasks.test_eyes import red_at
 from tests.tasks.test_eyes import twin as splat_twin  # noqa: F401
+from twinproof.cli_robot import place_of
 from twinproof.evaluate.beliefs import Beliefs
 from twinproof.evaluate.cameras import (
     TwinEyes,
@@ -28,10 +29,13 @@ from twinproof.evaluate.cameras import (
 from twinproof.evaluate.closed_loop import Batch, Job, run_jobs
 from twinproof.evaluate.command import contenders_of, with_cameras
 from twinproof.evaluate.contenders import Contender
+from twinproof.evaluate.decompose import Played, gap_of
 from twinproof.evaluate.deploy import Place, begins
 from twinproof.evaluate.examine import Examination, examine
 from twinproof.evaluate.freeze import Design, domains_of, freeze
-from twinproof.nouns.errors import PanelError, SimError
+from twinproof.evaluate.runs import Runs
+from twinproof.evaluate.shots import Shots, picture_gap, seen_at, states_of
+from twinproof.nouns.errors import ConfigError, PanelError, SimError
 from twinproof.nouns.panel import Cell, Condition, Domain, trial_seed
 from twinproof.nouns.policy import Channel
 from twinproof.nouns.rig import Camera, Rig
@@ -175,6 +179,34 @@ def test_a_trial_that_looks_is_the_same_alone_in_other_company_and_in_a_world_th
     assert alone[0].trace.hash == whole[3].trace.hash
 
 
+def test_a_policy_shown_other_pictures_than_the_twins_at_the_same_states_has_a_gap(twin, task):
+    pictures = on_cameras([CHANNEL], ("front",), Rig("arm", cameras=RIG))
+    stage = Contender("looks", Scripted(contract_of(task), looked), "x").stage(twin, task, pictures)
+    mine = job(task, 0)
+    (run,) = stage.run([mine])
+    ticks = np.array([0, 5, 9])
+    drawn = seen_at(stage, states_of(task, run.trace, ticks, mine.theta))
+    assert picture_gap(stage, mine, run.trace, Shots(ticks, drawn)) == 0
+    dark = {name: shots * 0 for name, shots in drawn.items()}
+    gap = picture_gap(stage, mine, run.trace, Shots(ticks, dark))
+    assert gap is not None
+    assert gap > 0.05
+    assert picture_gap(stage, mine, run.trace, Shots(ticks + 10_000, dark)) is None
+    with_shots = replace(run, shots={"tick": ticks, **dark})
+    Runs((with_shots, run)).save(twin.root.parent / "shots")
+    kept, bare = Runs.load(twin.root.parent / "shots").runs
+    np.testing.assert_array_equal(kept.shots[CHANNEL.name], dark[CHANNEL.name])
+    assert not bare.shots
+    assert gap_of(stage, Played(mine, kept, run)) == gap
+    assert gap_of(stage, Played(mine, bare, run)) is None
+
+
+def test_a_practice_robots_cameras_have_one_size(filmed, twin, task):
+    wide = [Channel(f"image.{n}", "1", shape=(36, 48 * k, 3), frame=n) for k, n in enumerate(("front", "left"), 1)]
+    with pytest.raises(ConfigError, match="a practice robot's cameras have one size"):
+        place_of("lab:pendulum?plant=0", task, "", twin, Split.load(filmed.split), wide)
+
+
 @pytest.fixture
 def panel_of(filmed, twin, task, tmp_path):
     """Makes an examination with a camera: one condition, one real trial and two in the twin."""
@@ -230,8 +262,9 @@ def test_a_served_policy_that_looks_at_pictures_sits_a_whole_panel_over_loopback
         assert trial.metrics["safety_joint_limit"] >= 0
     blind = [m for m in heard if not orange_at(m["image"], m["state"])]
     assert len(blind) < 0.02 * len(heard)  # a link that moves fast may leave the patch that is looked at
-    steps = found.summary["decomposition"]
-    assert steps[1]["value"] is None  # a trace holds no pictures
+    step = found.summary["decomposition"][1]
+    assert step["what"] == "actions on the robot's pictures against the twin's at the same states"
+    assert step["value"] == 0  # both show the link where the joints say that it is
 
 
 def test_a_groot_server_gets_pictures_too(panel_of, task):

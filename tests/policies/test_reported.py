@@ -36,7 +36,7 @@ def test_channels_are_filled_by_what_they_are_called():
         Channel("goal", "m", shape=(2,)),
         Channel("eye", "", shape=(4, 6, 3)),
     )
-    maps = {"state": "joint_position", "elbow_torque": "joint_torque/b", "eye": "front"}
+    maps = {"state": "joint_position", "elbow_torque": "joint_torque/b", "eye": "image.front"}
     observe = Reported(Contract(channels, ACTIONS, 10.0), JOINTS, maps, {"goal": np.array([8.0, 9.0])})
     observe(seen(), np.zeros(2))
     found = observe(seen(5.5), np.array([0.3, 0.4]))

@@ -86,12 +86,13 @@ def _scene_size(twin: Twin, name: str) -> tuple[int, int]:
 
 
 def seeing(task: TaskSpec, channels: Sequence[Channel]) -> TaskSpec:
-    """The same task for a policy that also sees these pictures."""
+    """The same task for a policy that also sees these pictures, where somebody shows them."""
     if not channels:
         return task
 
     def observe(sensed: Sensed) -> Channels:
-        return {**task.observe(sensed), **{channel.name: sensed.images[channel.name] for channel in channels}}
+        shown = {channel.name: sensed.images[channel.name] for channel in channels if channel.name in sensed.images}
+        return {**task.observe(sensed), **shown}
 
     contract = replace(task.contract, observations=(*task.contract.observations, *channels))
     return replace(task, contract=contract, observe=observe)
@@ -105,6 +106,7 @@ class TwinEyes:
 
     def __init__(self, twin: Twin, channels: Sequence[Channel]) -> None:
         self.names, self.channels = tuple(channel.name for channel in channels), tuple(channels)
+        self.twin = twin
         height, width = channels[0].shape[:2]
         self.shape = (height, width, 3)
         self._model: Any = Scene.of(twin).nominal()

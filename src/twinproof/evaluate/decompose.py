@@ -1,7 +1,8 @@
 """Where the gap between robot and twin comes from, in four steps on the same trials, each adding one thing.
 
 1 replay        the robot's own commands sent to the twin                     dynamics, nothing else
-2 observation   the policy shown what the robot reported, and the same states without noise: how far actions differ
+2 observation   the policy shown what the robot reported, and the same states without noise: how far actions differ;
+                one that sees pictures, the robot's and the twin's
 3 timing        the twin's closed loop with and without what comes late, slack or noisy
 4 closed loop   the twin's closed loop against the robot's                    all of it, compounded
 """
@@ -19,6 +20,7 @@ from twinproof.evaluate.closed_loop import Job, Stage
 from twinproof.evaluate.pairs import apart_rmse
 from twinproof.evaluate.replay import replay
 from twinproof.evaluate.runs import Run
+from twinproof.evaluate.shots import Shots, picture_gap
 from twinproof.evaluate.statistics import mean_interval
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TraceError
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 LATE_OR_NOISY = ("delay", "delay_jitter", "latency", "backlash", "noise", "dropout", "bias", "offset", "quantum")
+OF_STATES = "actions on reported against noise-free states"
+OF_PICTURES = "actions on the robot's pictures against the twin's at the same states"
 LOGGED = ("state", "velocity", "command")
 BEFORE_S = 1.0
 FEWEST = 8  # commands of a trial that is worth taking apart
@@ -69,7 +73,7 @@ def decompose(stage: Stage, played: Sequence[Played], rig: Rig) -> list[Json]:
     points = 100.0 / len(long)
     return [
         _step(1, "replay of the robot's commands", replayed, "share of joint ranges", {"diverged": broken}),
-        _step(2, "actions on reported against noise-free states", seen, "share of half an action's range"),
+        _step(2, OF_PICTURES if pictures_in(task.contract) else OF_STATES, seen, "share of half an action's range"),
         _step(
             3,
             "closed loop with against without delay, slack and noise",
@@ -138,10 +142,12 @@ def _replayed(
 
 def gap_of(stage: Stage, played: Played) -> float | None:
     """The root mean square difference of what a policy does on reported and on noise-free states, along one trial.
-    None for a policy that sees pictures: a trace holds none."""
+    Of a policy that sees pictures: on the robot's and on the twin's, all else the same (evaluate.shots)."""
     scene, task, actor = stage.scene, stage.task, stage.actor
     if pictures_in(task.contract):
-        return None
+        shots = dict(played.real.shots)
+        kept = Shots(shots.pop("tick"), shots) if shots else None
+        return None if kept is None else picture_gap(stage, played.job, played.real.trace, kept)
     trace = played.real.trace
     episode = _logged(task, trace)
     state, velocity, command = (trace.signals[name] for name in LOGGED)

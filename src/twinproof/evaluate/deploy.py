@@ -6,7 +6,7 @@ robot ─ encoders ─┐                    ┌─> task.observe ─> policy �
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,8 +19,10 @@ from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PanelError, PolicyError
 from twinproof.nouns.failure import Failure
 from twinproof.nouns.panel import Cell
+from twinproof.nouns.policy import Channel
 from twinproof.nouns.robot import Observation, Robot, Start
-from twinproof.policies.drive import Driven, Manner, drive
+from twinproof.policies.chunks import asking
+from twinproof.policies.drive import Driven, Manner, Observe, drive
 from twinproof.policies.safety import Safety
 from twinproof.tasks.episodes import drawn_setup
 from twinproof.tasks.sensed import Sensed, Situation, distance
@@ -112,11 +114,35 @@ def real_run(
         done=referee.done,
         seed=cell.seed,
     )
-    driven = drive(actor, place.robot, referee.observe, start_of(cell, setup), task.horizon_s, manner)
+    shots = Seen(actor, pictures_in(task.contract), referee.observe)
+    driven = drive(actor, place.robot, shots.observe, start_of(cell, setup), task.horizon_s, manner)
     success, failure, note = _verdict(place, task, setup, referee, driven)
     measured = of_driven(driven, place.robot.rate_hz)
     run = run_of(task, referee.course(driven), success, failure, domain=cell.domain.name, note=note, measured=measured)
-    return run, driven
+    return replace(run, shots=shots.kept()), driven
+
+
+class Seen:
+    """Shows a policy what it sees, and keeps the pictures that it is asked about."""
+
+    def __init__(self, actor: Actor, pictures: Sequence[Channel], observe: Observe) -> None:
+        self._actor, self._names, self._observe = actor, [channel.name for channel in pictures], observe
+        self._tick, self._shots = -1, list[tuple[int, dict[str, np.ndarray]]]()
+
+    def observe(self, seen: Observation, last: np.ndarray) -> Mapping[str, np.ndarray]:
+        """What the policy is shown."""
+        shown = self._observe(seen, last)
+        self._tick += 1
+        if self._names and asking(self._actor, 1)[0]:
+            self._shots.append((self._tick, {name: np.array(shown[name][0]) for name in self._names}))
+        return shown
+
+    def kept(self) -> dict[str, np.ndarray]:
+        """Pictures (A, H, W, 3) by channel, and the tick of each."""
+        if not self._shots:
+            return {}
+        pictures = {name: np.stack([shot[name] for _, shot in self._shots]) for name in self._names}
+        return {"tick": np.array([tick for tick, _ in self._shots]), **pictures}
 
 
 def _verdict(

@@ -2,7 +2,8 @@
 
 runs.json     for each: success, failure label, time, what was left to do, a sentence, what was measured of the policy
               (how long it thought, limits it met), and the head of its trace
-signals.npz   state, velocity, command, objects, goal, error of each, on one clock that begins at 0
+signals.npz   state, velocity, command, objects, goal, error of each, on one clock that begins at 0; pictures that a
+              policy was asked about
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 FORMAT = "twinproof/runs/2"
+SHOTS = "shots/"
 POSE = ("x", "y", "z", "qw", "qx", "qy", "qz")
 POSE_UNITS = ("m", "m", "m", "1", "1", "1", "1")
 
@@ -57,6 +59,7 @@ class Run:
     trace: Trace
     note: str = ""
     measured: Mapping[str, float] = field(default_factory=dict)  # how long answers took, limits met (evaluate.tally)
+    shots: Mapping[str, np.ndarray] = field(default_factory=dict)  # pictures it was asked about, and "tick"
 
     def trial(self, cell: Cell, more: Mapping[str, float]) -> Trial:
         """The row of the panel. `more` are metrics that the run alone does not know."""
@@ -91,6 +94,7 @@ class Runs:
             for signal in run.trace.signals.values():
                 pairs = ((array, getattr(signal, array)) for array in ARRAYS)
                 arrays |= {f"{k}/{signal.name}/{array}": value for array, value in pairs if value is not None}
+            arrays |= {f"{SHOTS}{k}/{name}": array for name, array in run.shots.items()}
             failure = None if run.failure is None else run.failure.label
             own = {name: getattr(run, name) for name in ("success", "time_s", "final_error", "note")}
             own["measured"] = dict(run.measured)
@@ -104,16 +108,23 @@ class Runs:
         """What lies in a folder; every trace is the one that was written."""
         arrays = read_arrays(folder / "signals.npz", TraceError)
         told = read_sealed(folder / "runs.json", FORMAT, TraceError)["runs"]
-        return Runs(tuple(_run(one, arrays, f"{k}/", folder) for k, one in enumerate(told)))
+        shots = [_under(f"{SHOTS}{k}/", arrays) for k in range(len(told))]
+        return Runs(tuple(_run(one, arrays, k, shots[k], folder) for k, one in enumerate(told)))
 
 
-def _run(told: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str, folder: Path) -> Run:
-    mine = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    trace = trace_from(told["trace"], mine, str(folder))
+def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _run(
+    told: Mapping[str, Any], arrays: Mapping[str, np.ndarray], k: int, shots: Mapping[str, np.ndarray], folder: Path
+) -> Run:
+    trace = trace_from(told["trace"], _under(f"{k}/", arrays), str(folder))
     if trace.hash != told["hash"]:
         raise TraceError(f"{folder} holds another trace ({trace.hash[:16]}) than it states. Run the trials again.")
     failure = None if told["failure"] is None else Failure.of(told["failure"])
-    return Run(told["success"], failure, told["time_s"], told["final_error"], trace, told["note"], told["measured"])
+    own = (told["success"], failure, told["time_s"], told["final_error"], trace, told["note"], told["measured"])
+    return Run(*own, shots)
 
 
 def run_of(

@@ -20,6 +20,7 @@ from twinproof.nouns.recording import Recording
 from twinproof.nouns.split import Split
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
+from twinproof.policies.load import read_policy
 
 COVERAGE = "twinproof/coverage/1"
 PICTURE_KINDS = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
@@ -92,7 +93,7 @@ def gather(folders: Folders) -> Gathered:
         panel=Panel.load(folders.panel),
         trials=Trials.load(folders.trials),
         judged=next(iter(folders.policies), ""),
-        policies={name: Policy.load(path) for name, path in loaded.items()},
+        policies={name: read_policy(path) for name, path in loaded.items()},
         sizes={name: _bytes(path) for name, path in places.items()},
         coverage=_coverage(folders, randomization, split),
         curves={name: rows for name, path in loaded.items() if (rows := _curve(path))},

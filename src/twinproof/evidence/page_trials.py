@@ -88,9 +88,15 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> str:
     """The gap between robot and twin, one thing added at each step."""
     if not steps:
         return ""
-    top = max(*(step["value"] for step in steps), *(max(step.get("interval") or (0.0,)) for step in steps)) or 1.0
+    known = [step for step in steps if step["value"] is not None]
+    top = (
+        max([0.0, *(step["value"] for step in known), *(max(step.get("interval") or (0.0,)) for step in known)]) or 1.0
+    )
     rows = []
     for step in steps:
+        if step["value"] is None:
+            rows.append([e(step["what"]), "not known", e(step.get("unit", "")), ""])
+            continue
         interval = tuple(step["interval"]) if step.get("interval") else None
         told = spread({"value": step["value"], **dict(zip(("low", "high"), interval or (), strict=False))})
         rows.append([e(step["what"]), told, e(step.get("unit", "")), track(step["value"], (0.0, top), interval)])

@@ -1,6 +1,7 @@
 """A logged episode as a policy would have seen it: at its rate, only what had arrived by each tick, and what was done.
 
-channel ─> --set value | --map source | the camera, signal or kind of that name | SIGNAL/COLUMN | time | last_command
+channel ─> --set value | --map source | the camera (NAME or image.NAME), signal or kind of that name | SIGNAL/COLUMN |
+           time | last_command
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from twinproof.nouns.signal import Signal
 from twinproof.nouns.video import Video
 
 LAST_COMMAND, TIME = "last_command", "time"  # channels that no signal of that name need hold
+OF_CAMERA = "image."
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ def logged(contract: Contract, episode: Episode, sources: Sources) -> Logged:
     told = [f"actions: {action.name}"]
     for channel in contract.observations:
         name = sources.maps.get(channel.name, channel.name)
+        name = name.removeprefix(OF_CAMERA) if name.removeprefix(OF_CAMERA) in episode.videos else name
         if channel.name in sources.values or name == TIME:
             told.append(f"{channel.name}: {'the clock' if name == TIME else 'set'}")
         elif name in episode.videos:

@@ -2,7 +2,7 @@
 
 joint_position, joint_velocity, joint_torque, last_command   the robot's joints in its order; NAME/JOINT is one of them
 time                                                         since the first observation, s
-anything else                                                the picture of the camera of that name
+NAME or image.NAME                                           the picture of the camera NAME
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twinproof.nouns.policy import Channel, Contract
 from twinproof.nouns.robot import Observation
 
 ROWS = {"joint_position": "position", "joint_velocity": "velocity", "joint_torque": "torque"}
-LAST, TIME = "last_command", "time"
+LAST, TIME, OF_CAMERA = "last_command", "time", "image."
 
 
 class Reported:
@@ -70,6 +70,7 @@ class Reported:
         if name == LAST or name in ROWS:
             row = last if name == LAST else getattr(seen, ROWS[name])
             return row[self._joints.index(joint)] if joint else row
+        name = name.removeprefix(OF_CAMERA)
         if name not in seen.images:
             known = [*ROWS, LAST, TIME, *seen.images]
             raise PolicyError(

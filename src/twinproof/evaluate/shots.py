@@ -1,0 +1,102 @@
+"""The robot's pictures against the twin's at the same state: what a policy makes of one and of the other.
+
+A real trial keeps the pictures that the policy was asked about. Afterwards the twin is put where the robot reported to
+be, its object where the tracker saw it, and drawn through the same cameras; the policy is asked about both, and all
+else that it sees is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from twinproof.evaluate.cameras import TwinEyes
+from twinproof.evaluate.closed_loop import Job, Stage
+from twinproof.nouns.theta import Theta
+from twinproof.nouns.trace import Trace
+from twinproof.sim.parameters.base import index
+from twinproof.sim.worlds import Worlds
+from twinproof.tasks.sensed import Sensed
+from twinproof.tasks.task import TaskSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Shots:
+    """The pictures that a policy was asked about: at which ticks, and by channel (A, H, W, 3) of bytes."""
+
+    tick: np.ndarray
+    pictures: Mapping[str, np.ndarray]
+
+
+def picture_gap(stage: Stage, job: Job, trace: Trace, shots: Shots) -> float | None:
+    """The root mean square difference of the first action of each answer, in shares of half its range; None where the
+    policy was never asked. What a policy remembers of earlier pictures is left out."""
+    known = len(trace.signals["command"].time_s) if "command" in trace.signals else 0
+    asked = np.flatnonzero(shots.tick < known)
+    if stage.how.eyes is None or not len(asked):
+        return None
+    ticks = shots.tick[asked]
+    drawn = seen_at(stage, states_of(stage.task, trace, ticks, job.theta))
+    task = stage.task
+    half = np.array([((c.high or 0.0) - (c.low or 0.0)) / 2 for c in task.contract.actions])
+    low, high = (np.array([getattr(c, side) for c in task.contract.actions], float) for side in ("low", "high"))
+    off = []
+    for row, tick in enumerate(ticks):
+        told = []
+        for pictures in ({n: p[asked[row]] for n, p in shots.pictures.items()}, {n: p[row] for n, p in drawn.items()}):
+            sensed = replace(_sensed(task, job, trace, int(tick)), images={n: p[None] for n, p in pictures.items()})
+            stage.actor.reset(1, job.cell.seed)
+            told.append(np.clip(stage.actor.act(task.observe(sensed))[0, 0], low, high))
+        off.append((told[0] - told[1]) / half)
+    return float(np.sqrt(np.mean(np.square(off))))
+
+
+def states_of(task: TaskSpec, trace: Trace, ticks: np.ndarray, theta: Theta) -> np.ndarray:
+    """qpos (A, nq) of the twin where the robot reported to be, less the encoders' offsets as the twin believes them."""
+    model: Any = task.machine.scene.nominal()
+    joints = task.machine.joints
+    shift = np.array([theta.get(f"joint.{name}.offset", 0.0) for name in joints])
+    qpos = np.tile(np.array(model.qpos0), (len(ticks), 1))
+    qpos[:, task.machine.qpos_at] = trace.signals["state"].value[ticks] - shift
+    for name in task.tracked:
+        joint = int(model.body_jntadr[index(model, "body", name)])
+        if joint >= 0 and int(model.jnt_type[joint]) == 0 and f"{name}_pose" in trace.signals:  # a free body
+            at = int(model.jnt_qposadr[joint])
+            qpos[:, at : at + 7] = trace.signals[f"{name}_pose"].value[ticks]
+    return qpos
+
+
+def seen_at(stage: Stage, qpos: np.ndarray) -> dict[str, np.ndarray]:
+    """What the twin's cameras see in these states, by channel."""
+    eyes = stage.how.eyes
+    assert eyes is not None, "only a policy that sees pictures is asked about them"
+    worlds = Worlds(stage.scene, len(qpos), nthread=1)
+    worlds.reset(qpos=qpos)
+    return TwinEyes(eyes.twin, eyes.channels).see(_Posed(worlds))  # type: ignore[arg-type]
+
+
+class _Posed:
+    """Worlds that stand still, for who draws."""
+
+    xp, patient = np, True
+
+    def __init__(self, worlds: Worlds) -> None:
+        self.model, self._worlds = worlds.model, worlds
+
+    def view(self, name: str) -> np.ndarray:
+        """A field of all worlds."""
+        return self._worlds.view(name)
+
+
+def _sensed(task: TaskSpec, job: Job, trace: Trace, tick: int) -> Sensed:
+    state, velocity, command = (trace.signals[name].value for name in ("state", "velocity", "command"))
+    rest = np.zeros_like(state[0]) if task.machine.torque_driven else state[0]
+    last = rest if tick == 0 else command[tick - 1]
+    objects = {name: trace.signals[f"{name}_pose"].value[tick][None] for name in task.tracked}
+    time_s, goal = trace.signals["state"].time_s[tick], np.array(job.setup.goal)
+    return Sensed(
+        np, np.array([time_s]), state[tick][None], velocity[tick][None], goal[None], last[None], None, objects
+    )
