@@ -2,12 +2,15 @@
 
 push     4,096 worlds from state: environment steps a second of physics, observations, reward, resets and learning
 reach    wall time to 95 % success of the newest episodes, after compilation
+judged   the same with PPO, FastSAC and FastTD3, by the success of the policy without exploration
 pictures push from 128 × 128 pictures drawn from splats (bench/train_images.py)
 """
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +20,25 @@ from bench import train_images
 from bench.sections import run_sections
 from bench.train_scene import DRAWS, HIDDEN, push_task, reach_task, scene, thetas
 
+from twinproof.policies.load import actor_of
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.task import TaskSpec
+from twinproof.train.actors import FastSac, FastTd3
+from twinproof.train.judge import judge
+from twinproof.train.loop import Learner
+from twinproof.train.offpolicy import OffPolicy, OffPolicyLearner
 from twinproof.train.ppo import Ppo, PpoLearner
 from twinproof.train.tally import Tally
 from twinproof.train.torch_extra import check_device, quiet_torch, seed_torch
 from twinproof.train.vec_env import VecEnv
+from twinproof.train.written import Origin, policy_of
 
 PICTURE_WORLDS = 2048
 WORLDS, REPEATS, ITERATIONS, TARGET, LONGEST_S = 4096, 3, 8, 0.95, 120.0
 PUSH = Ppo(rollout=24, kl=0.0, epochs=3, minibatches=4, hidden=HIDDEN)
 REACH = Ppo(rollout=24, kl=0.0, epochs=5, minibatches=4, hidden=HIDDEN)
+
+OFF_POLICY = OffPolicy(rollout=24, hidden=(256, 256))
 
 
 def learner(task: TaskSpec, ppo: Ppo, device: str, worlds: int = WORLDS) -> PpoLearner:
@@ -101,13 +112,54 @@ def time_to_target(device: str, worlds: int = WORLDS, longest_s: float = LONGEST
     }
 
 
-def main(device: str, path: Path | None) -> None:
+def time_to_judged(device: str, worlds: int, longest_s: float) -> dict[str, Any]:
+    """The same for PPO, FastSAC and FastTD3 side by side, by what the policy does without exploring: 100 fresh episodes
+    on the CPU after every four iterations, the clock stopped."""
+    task = reach_task()
+    arena = Arena(scene(), task, worlds, draws=thetas(DRAWS), play=Play(bank=DRAWS * 16), device=device)
+    env, panel = VecEnv(arena, device), Arena(scene(), task, min(100, worlds), draws=thetas(DRAWS), seed=99)
+    ways: dict[str, Callable[[int], Learner]] = {
+        "ppo": lambda seed: PpoLearner(env, REACH, seed),
+        "fastsac": lambda seed: OffPolicyLearner(env, FastSac(), OFF_POLICY, seed),
+        "fasttd3": lambda seed: OffPolicyLearner(env, FastTd3(), OFF_POLICY, seed),
+    }
+    found = {}
+    for name, make in ways.items():
+        warm = make(0)
+        warm.restart(0)
+        warm.iterate()
+        mine, took, steps, curve = make(1), 0.0, 0, [(0.0, 0.0)]
+        seed_torch(1, "bench", "reach")
+        mine.restart(1)
+        while took < longest_s and curve[-1][1] < TARGET:
+            begun = wait(device)
+            for _ in range(4):
+                mine.iterate()
+                steps += mine.steps
+            took += wait(device) - begun
+            actor = actor_of(policy_of(mine.trained(), task.deployable, Origin({})))
+            curve.append((round(took, 2), judge(panel, actor, 0).success))
+        found[name] = {"wall_s": took, "steps": steps, "success": curve[-1][1], "env_steps_per_s": steps / took}
+        found[name]["curve"] = curve[:: max(1, len(curve) // 12)]
+    return found
+
+
+def main(
+    device: str, path: Path | None, only: Sequence[str] = (), worlds: int = WORLDS, longest_s: float = LONGEST_S
+) -> None:
     check_device(device)
     result: dict[str, Any] = {"device": torch.cuda.get_device_name() if device != "cpu" else "cpu"}
     with quiet_torch():
-        sections = {
-            "push": lambda: throughput(device),
-            "reach": lambda: time_to_target(device),
+        sections: dict[str, Callable[[], dict[str, Any]]] = {
+            "push": lambda: throughput(device, worlds),
+            "reach": lambda: time_to_target(device, worlds, longest_s),
             "pictures": lambda: train_images.pictures(device, PICTURE_WORLDS, 128),
+            "judged": lambda: time_to_judged(device, worlds, longest_s / 2),
         }
-        run_sections(result, sections, path)
+        run_sections(result, {name: work for name, work in sections.items() if not only or name in only}, path)
+
+
+if __name__ == "__main__":  # python -m bench.train_gpu RESULT.json SECTION…; --cpu: a few worlds, to see that it runs
+    given = [each for each in sys.argv[1:] if not each.startswith("--")]
+    few = (8, 2.0) if "--cpu" in sys.argv else (WORLDS, LONGEST_S)
+    main("cpu" if "--cpu" in sys.argv else "cuda", Path(given[0]), given[1:], *few)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.tasks.scenes import home, lab_scene
 from twinproof.nouns.errors import PolicyError, TaskError
+from twinproof.nouns.theta import Theta
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.mppi import Mppi, Planner, Restored, quaternions
 from twinproof.tasks.named import task_named
@@ -60,6 +61,13 @@ def test_a_planner_remembers_what_the_task_notes():
     for _ in range(3):
         planner.act(seen)
     np.testing.assert_allclose(planner._eye.situation.notes["up_s"], 3 * task.period_s)
+
+
+def test_a_planner_is_told_what_is_known_of_the_robot():
+    task = task_named("reach", lab_scene("push"), home=home("push"), relative=True)
+    planner = Planner(task, Mppi(2, 0.05, 1), theta=Theta({"gravity.tilt_x": 0.02}))
+    planner.reset(1, 0)
+    assert planner._arena.theta_ids == ("gravity.tilt_x",)
 
 
 def test_turns_come_back_as_quaternions():

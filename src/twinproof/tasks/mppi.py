@@ -15,6 +15,7 @@ import numpy as np
 
 from twinproof.nouns.errors import PolicyError, TaskError
 from twinproof.nouns.randomness import stream
+from twinproof.nouns.theta import Theta
 from twinproof.sim.scene import Scene
 from twinproof.tasks.arena import Arena
 from twinproof.tasks.machine import follow
@@ -24,6 +25,7 @@ from twinproof.tasks.starts import free_place
 from twinproof.tasks.task import TaskSpec
 
 Seen = Mapping[str, np.ndarray]
+NOMINAL = Theta()
 QUIET = Play(auto_reset=False, privileged=False, bank=1)
 
 
@@ -49,13 +51,19 @@ class Mppi:
 
 
 class Planner:
-    """An actor for a task on its nominal scene, or another one, such as a fitted twin. It sees what a policy sees."""
+    """An actor for a task on its nominal scene, or another one, or with parameters such as a posterior's point. It sees
+    what a policy sees."""
 
     def __init__(
-        self, task: TaskSpec, how: Mppi | None = None, scene: Scene | None = None, device: str = "cpu"
+        self,
+        task: TaskSpec,
+        how: Mppi | None = None,
+        scene: Scene | None = None,
+        device: str = "cpu",
+        theta: Theta = NOMINAL,
     ) -> None:
         self.contract, self._task, self._how = task.deployable, task, how or Mppi()
-        self._scene, self._device = scene or task.machine.scene, device
+        self._scene, self._device, self._theta = scene or task.machine.scene, device, theta
         self._low = np.array([channel.low for channel in task.contract.actions], dtype=np.float64)
         self._high = np.array([channel.high for channel in task.contract.actions], dtype=np.float64)
         self._ticks = max(1, round(self._how.horizon_s * task.contract.rate_hz))
@@ -67,7 +75,8 @@ class Planner:
         """Forgets the plans of the worlds of the mask; with another count all."""
         if self._count != count:
             futures = count * self._how.samples
-            self._arena = Arena(self._scene, self._task, futures, seed=seed, play=QUIET, device=self._device)
+            play, device, draws = QUIET, self._device, [self._theta]
+            self._arena = Arena(self._scene, self._task, futures, draws=draws, seed=seed, play=play, device=device)
             self._eye = Arena(self._scene, self._task, count, seed=seed, play=QUIET)
             self._best = np.zeros((count, self._how.knots, len(self._low)))
             self._new, self._random, self._count = np.ones(count, dtype=bool), stream(seed, "mppi"), count
