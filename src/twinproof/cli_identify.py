@@ -48,6 +48,9 @@ class Identify:
     horizons: str | None = None
     """Window lengths in s: stages apart by ';', lengths fitted at once by ','. Default: '0.15; 0.6; 0.15', or with
     --fit cloud '0.11, inf'. 'inf' is a whole episode."""
+    free_starts: bool | None = None
+    """Whether the joints' state at a window's start is unknown too: by default it is. Servos with good encoders can do
+    without, many times faster."""
     starts: int = 1
     """Where the fit begins: the nominal values, and so many scattered points less one."""
     seed: int = 0

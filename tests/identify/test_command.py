@@ -133,6 +133,7 @@ def test_a_cloud_of_points_is_another_way_to_the_same_answer(folder: Path, capsy
 def test_fits_are_named() -> None:
     assert point_of("steps", None) == GaussNewton()
     assert point_of("steps", "0.2; 0.5") == GaussNewton(((0.2,), (0.5,)))
+    assert point_of("steps", "0.5", False) == GaussNewton(((0.5,),), free_starts=False)
     assert point_of("cloud", None) == CloudNewton()
     assert point_of("cloud", "0.2, inf") == CloudNewton((0.2, float("inf")))
     with pytest.raises(ConfigError, match="'0.2; 0.5' are 2 stages, and --fit cloud explains all lengths at once"):

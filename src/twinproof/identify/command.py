@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -53,6 +53,7 @@ class Asked:
     actuators: Path | None
     residual: Path | None
     on: str = ""
+    free_starts: bool | None = None
 
 
 @contextmanager
@@ -70,7 +71,7 @@ def run(asked: Asked, progress: Progress) -> Posterior:
     twin, split, started = Twin.load(asked.twin), Split.load(asked.split), datetime.now(UTC)
     calibration, validation, _ = split.parts()
     question = question_of(asked, calibration)
-    method, point = method_of(asked.method), point_of(asked.fit, asked.horizons)
+    method, point = method_of(asked.method), point_of(asked.fit, asked.horizons, asked.free_starts)
     texts = [asked.parameters, asked.prior, asked.differ, asked.scenes, asked.fix, asked.starts, asked.seed]
     key = content_hash([twin.hash, calibration.hash, plain(texts), plain(method), written(point)])
     keep = Checkpoint(asked.out.with_name(f".{asked.out.name}.fit"), key)
@@ -160,11 +161,12 @@ def method_of(name: str) -> Method:
             raise ConfigError(f"there is no method {name!r}. Use laplace, bootstrap, svgd, mdn or npe.")
 
 
-def point_of(name: str, horizons: str | None) -> Point:
+def point_of(name: str, horizons: str | None, free_starts: bool | None = None) -> Point:
     """The way to the point estimate, with window lengths where some were given."""
     match name:
         case "steps":
-            return GaussNewton() if horizons is None else GaussNewton(horizons_of(horizons))
+            how = GaussNewton(free_starts=free_starts)
+            return how if horizons is None else replace(how, horizons_s=horizons_of(horizons))
         case "cloud":
             if horizons is None:
                 return CloudNewton()

@@ -42,7 +42,7 @@ def fit_one(folder: Path, told: dict[str, Any], k: int) -> None:
     problem = problem_of(Scene.of(twin), calibration.recording.episodes, question, dict(twin.start))
     with threadpool_limits(1, user_api="blas"):
         tries, rngs, _, _ = candidates(problem, asked.starts, rng)
-        found = pointed(problem, point_of(asked.fit, asked.horizons), tries[k], rngs[k])
+        found = pointed(problem, point_of(asked.fit, asked.horizons, asked.free_starts), tries[k], rngs[k])
     write_json(folder / "start.json", {"format": FORMAT, "profile": profile(found)})
 
 
@@ -55,7 +55,7 @@ def elsewhere(asked: Asked, where: Where, work: Path, progress: Progress) -> Cal
         if asked.scenes is not None:
             told["scenes"] = str(Path(asked.scenes).absolute())
         hashes = [Twin.load(asked.twin).hash, Split.load(asked.split).hash]
-        point = written(point_of(asked.fit, asked.horizons))
+        point = written(point_of(asked.fit, asked.horizons, asked.free_starts))
         decides = [*hashes, point, *(told[name] for name in TEXTS), __version__]
         pieces = [Piece(content_key("identify start", decides, k), (told, k), f"start {k}") for k in range(count)]
         folders = spread(fit_one, pieces, Store(work), where, progress=progress)
