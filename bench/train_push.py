@@ -65,7 +65,6 @@ VARIANTS = {
     "… and room for 16 contacts, 40 rows": Variant(10, 10, contacts=16, constraints=40),
     "solver 4, line search 6, same room": Variant(4, 6, contacts=16, constraints=40),
     "… and 4 ms a step": Variant(4, 6, 0.004, 16, 40),
-    "… and 5 ms a step": Variant(4, 6, 0.005, 16, 40),
 }
 
 
