@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from twinproof.evaluate.beliefs import Beliefs
     from twinproof.evaluate.compare import Protocol
     from twinproof.evaluate.deploy import Place
+    from twinproof.evaluate.examine import Elsewhere
     from twinproof.nouns.recording import Recording
     from twinproof.nouns.robot import Robot
     from twinproof.nouns.split import Split
@@ -175,6 +176,8 @@ class Evaluate:
     """Also write the trials as a LeRobot v3.0 dataset, so that failures can be trained on."""
     lerobot_domain: str = "real"
     """Which domain's trials go there."""
+    on: str = ""
+    """Where simulated trials run: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md). Same trials anywhere."""
 
 
 def compare(config: Compare) -> int:
@@ -309,6 +312,7 @@ def evaluate(config: Evaluate) -> int:
         expert_of(task),
         config.change,
         None if config.safety is None else _limits(config.safety, task.machine, twin),
+        None if not config.on else _elsewhere(config, work),
     )
     try:
         with bar("evaluate") as progress:
@@ -329,6 +333,16 @@ def evaluate(config: Evaluate) -> int:
         )
         report.say(f"  {config.lerobot}: trials of {config.lerobot_domain!r} as a LeRobot dataset")
     return 0
+
+
+def _elsewhere(config: Evaluate, work: Path) -> Elsewhere:
+    """Workers of the place that --on names."""
+    from twinproof.evaluate.spread_lots import Folders, elsewhere
+    from twinproof.fleet.place import place_of
+    from twinproof.nouns.store import Store
+
+    named = (getattr(config, name) for name in Folders.__dataclass_fields__)
+    return elsewhere(Folders(*named), Store(work), place_of(config.on, work))
 
 
 def _beliefs(config: Evaluate, twin: Twin) -> Beliefs:

@@ -43,6 +43,7 @@ from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.task import TaskSpec
 
 Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
+Elsewhere = Callable[[str, Sequence[Lot], Callable[[int], None]], None]  # runs a policy's lots into the store
 REPLAYED = 20  # worlds of a condition and domain, at most, in which its episode is replayed
 REPLAYED_WHOLE = 12  # conditions, at most, whose replay goes through the whole divergence protocol
 TAKEN_APART = 40  # trials, at most, of which the gap is taken apart
@@ -65,6 +66,7 @@ class Examination:
     script: Actor | None = None  # the task's expert, tried where a policy fails
     change: str | None = None  # what changed since the holdout was last open
     safety: Safety | None = None  # limits that are kept in twins where there is no robot; else the place's own
+    elsewhere: Elsewhere | None = None  # who runs simulated trials, where it is not this process
 
     def __post_init__(self) -> None:
         check_fits(self.panel, self.task, self.contenders)
@@ -74,6 +76,8 @@ class Examination:
                 f"the panel has the domain {real[0]!r}, and there is no robot and no logged trial. Give --robot or "
                 "--logged, or freeze a panel without it: then the transfer claim says 'not tested'."
             )
+        if self.elsewhere is not None and self.limits is not None:
+            raise PanelError("trials with limits of a safety.toml are run here. Leave --on out, or --safety.")
         self.beliefs.check_parents()
 
     @cached_property
@@ -262,7 +266,11 @@ class _Run:
         lacking = [lot for lot in lots if not self.exam.store.has(lot.key)]
         stage = self._stage(who, domain)
         known = len(places) - sum(len(lot.places) for lot in lacking)
-        run_lots(stage, lacking, self.exam.store, lambda count: self._tell(known + count, domain.name))
+        ended = partial(self._ended, known, domain.name)
+        if self.exam.elsewhere is not None and who.repeatable and lacking:
+            self.exam.elsewhere(who.name, lacking, ended)
+        else:
+            run_lots(stage, lacking, self.exam.store, ended)
         for lot in lots:
             yield from zip(lot.places, self._kept(lot.key, partial(stage.run, lot.jobs)), strict=True)
         self.done += len(places)
@@ -302,6 +310,9 @@ class _Run:
 
     def _kept(self, key: str, make: Callable[[], tuple[Run, ...]]) -> tuple[Run, ...]:
         return self.exam.store.once(key, lambda: Runs(make()), Runs).runs
+
+    def _ended(self, known: int, name: str, count: int) -> None:
+        self._tell(known + count, name)
 
     def _tell(self, more: int, name: str) -> None:
         self.progress(self.done + more, name, len(self.cells))

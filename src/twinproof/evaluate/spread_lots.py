@@ -1,0 +1,97 @@
+"""Simulated trials of a panel, spread over workers: each lot is run where there is room, and comes back as files.
+
+A worker reads panel, twin, beliefs and policy anew and never sees the holdout: of it only the labels of the conditions
+are told. A lot lies in the store under the same key as when it is run here, so that an examination may go on anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from twinproof.evaluate.beliefs import Beliefs
+from twinproof.evaluate.closed_loop import Job
+from twinproof.evaluate.command import contenders_of, home_of, task_of_panel
+from twinproof.evaluate.deploy import begins
+from twinproof.evaluate.lots import Lot
+from twinproof.evaluate.runs import Runs
+from twinproof.fleet.spread import Piece, Where, spread
+from twinproof.nouns.hashing import Json
+from twinproof.nouns.panel import Cell, Panel
+from twinproof.nouns.posterior import Posterior
+from twinproof.nouns.randomization import Randomization
+from twinproof.nouns.split import Split
+from twinproof.nouns.store import Store
+from twinproof.nouns.twin import Twin
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where workers find what an examination is made of."""
+
+    panel: Path
+    split: Path
+    twin: Path
+    policy: tuple[str, ...]  # NAME=FOLDER, or NAME=expert
+    home: tuple[str, ...] = ()
+    posterior: Path | None = None
+    randomization: Path | None = None
+    rebuilt: Path | None = None
+
+    def told(self) -> dict[str, Json]:
+        """As plain data with absolute paths."""
+        found: dict[str, Json] = {"policy": [_absolute(text) for text in self.policy], "home": list(self.home)}
+        for name in ("panel", "split", "twin", "posterior", "randomization", "rebuilt"):
+            path = getattr(self, name)
+            found[name] = None if path is None else str(path.absolute())
+        return found
+
+
+def _absolute(text: str) -> str:
+    name, sign, where = text.partition("=")
+    return f"{name}{sign}{Path(where).absolute()}" if Path(where).exists() else text
+
+
+def run_lot(folder: Path, told: dict[str, Any], policy: str, places: Sequence[int], labels: dict[str, Any]) -> None:
+    """One lot, as a piece of work: its runs, written into a folder."""
+    panel, split, twin = Panel.load(Path(told["panel"])), Split.load(Path(told["split"])), Twin.load(Path(told["twin"]))
+    task = task_of_panel(panel, twin, home_of(tuple(told["home"]), twin, split))
+    beliefs = Beliefs(
+        twin,
+        None if told["posterior"] is None else Posterior.load(Path(told["posterior"])),
+        None if told["randomization"] is None else Randomization.load(Path(told["randomization"])),
+        None if told["rebuilt"] is None else Twin.load(Path(told["rebuilt"])),
+    )
+    names = [text.partition("=")[0] for text in told["policy"]]
+    (who,) = contenders_of([text for text in told["policy"] if text.partition("=")[0] == policy], task)
+    every = list(panel.cells(names))
+    cells = [_labelled(every[k], labels) for k in places]
+    rebuilt = beliefs.rebuilt if cells[0].domain.kind == "rebuilt" else None
+    stage = who.stage(rebuilt or twin, task, who.pictures(panel, split.parts()[0].recording.rig))
+    Runs(tuple(stage.run([Job(cell, beliefs.theta(cell), begins(task, cell)) for cell in cells]))).save(folder)
+
+
+def _labelled(cell: Cell, labels: Mapping[str, Any]) -> Cell:
+    return replace(cell, condition=replace(cell.condition, labels=labels[cell.condition.name]))
+
+
+def elsewhere(
+    folders: Folders, store: Store, where: Where
+) -> Callable[[str, Sequence[Lot], Callable[[int], None]], None]:
+    """What runs the lots of a policy on workers of a place, into the store; it tells how many trials are over."""
+    told = folders.told()
+
+    def run(policy: str, lots: Sequence[Lot], ended: Callable[[int], None]) -> None:
+        pieces = []
+        for lot in lots:
+            conditions: Mapping[str, Json] = {
+                job.cell.condition.name: dict(job.cell.condition.labels) for job in lot.jobs
+            }
+            name = f"{policy}, trials from {lot.places[0]}"
+            pieces.append(Piece(lot.key, (told, policy, list(lot.places), dict(conditions)), name))
+        sizes = max((len(lot.jobs) for lot in lots), default=0)
+        spread(run_lot, pieces, store, where, progress=lambda done, text, total=None: ended(done * sizes))
+
+    return run
