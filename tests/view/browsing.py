@@ -22,7 +22,8 @@ import pytest
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 GL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
 KEPT = os.environ.get("TWINPROOF_SCREENSHOTS")  # a folder for the pictures that tests take
-# viser says this of any splats: it draws copies of one square, and three.js looks for their places in vain.
+# viser 1.1 says this of any splats: it draws copies of one square whose corners have no z, and three.js misses it.
+# With a z the square would have a bounding sphere of its own size, and splats far from the origin would be left out.
 KNOWN = 'THREE.BufferGeometry.computeBoundingSphere(): Computed radius is NaN. The "position" attribute'
 PATIENCE_MS = 90_000
 STUCK = "the browser did not answer and was ended: nothing was seen"
@@ -87,9 +88,9 @@ def pages(browser: Browser) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
         watch.cancel()
 
 
-def page(browser: Any, width: int = 420, height: int = 360) -> tuple[Any, list[str]]:
-    """A new page, and the errors that it says from now on."""
-    opened = browser.new_context(viewport={"width": width, "height": height}).new_page()
+def page(browser: Any, width: int = 420, height: int = 360, **how: Any) -> tuple[Any, list[str]]:
+    """A new page, and the errors that it says from now on. `how` are further options of Playwright's new_context."""
+    opened = browser.new_context(viewport={"width": width, "height": height}, **how).new_page()
     opened.set_default_timeout(PATIENCE_MS)
     said: list[str] = []
     opened.on("console", lambda m: said.append(m.text) if m.type == "error" and not m.text.startswith(KNOWN) else None)

@@ -117,7 +117,6 @@ def test_a_mouse_takes_a_free_body_and_puts_it_back(page, written):
     assert said == []
 
 
-@pytest.mark.slow
 def test_in_a_headset_it_stands_at_real_size_steps_through_events_and_lets_a_hand_take_a_thing(page, served):
     if not EMULATOR.is_file():
         pytest.skip("the headset emulator is not installed: run `npm ci` in web/")

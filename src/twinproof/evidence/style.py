@@ -115,13 +115,15 @@ nav ol{display:flex;flex-wrap:wrap;gap:0 1rem}h1{font-size:1.6rem}.claims,.two{g
 --grid:#e3e6e8;--link:#000;--held:#126b37;--held-bg:#e6f3ea;--failed:#b02318;--failed-bg:#fbe9e7;--open:#545c64;--open-bg:#eef0f2;
 --measured:#0a6c6c;--inferred:#3452b4;--declared:#935600;--s1:#3452b4;--s2:#b5540a;--s3:#0a6c6c;--s4:#8a3b8f}
 @page{size:A4;margin:16mm 14mm}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}
-body{font-size:10pt}.layout{display:block;max-width:none;padding:0}nav,.skip,.shots input,#scene{display:none}
+html{font-size:9.5pt}body{font-size:10pt}.layout{display:block;max-width:none;padding:0}
+nav,.skip,.shots input,#scene{display:none}
 .claims{grid-template-columns:repeat(3,minmax(0,1fr));gap:.6rem}.claim .number{font-size:1.3rem}
 .two{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}main>section{padding:1.1rem 0}h2,h3{break-after:avoid}
 figure,.claim,tr,.grid-of>div,dl{break-inside:avoid}.wide{overflow:visible}
 .wide svg.chart.wide,table.many{min-width:0}.wide svg.chart.pairs{max-width:100%}
 h2+*,h3+*,caption+thead,tbody tr:first-child{break-before:avoid}caption,thead{break-after:avoid}table{font-size:8.5pt}
-details>*{display:block}a{text-decoration:none}}
+td svg.chart.small{width:8rem}td .nw{white-space:normal}tbody th,td{overflow-wrap:break-word}
+thead th{white-space:normal}pre{white-space:pre-wrap}details>*{display:block}a{text-decoration:none}}
 """
 
 SCRIPT = (
