@@ -1,5 +1,9 @@
 """The same bytes on a real Ray cluster of several nodes on this machine, one of which dies during the work."""
 
+import json
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -11,6 +15,7 @@ from twinproof.fleet.spread import spread
 from twinproof.nouns.errors import FleetError
 from twinproof.nouns.store import Store
 
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # before Ray is imported: all nodes on loopback
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray warns about itself
 
@@ -63,3 +68,52 @@ def test_an_address_where_nobody_answers_is_named(cluster):
     ray.shutdown()
     with pytest.raises(FleetError, match="no Ray cluster answers at '127.0.0.1:1'"):
         RayCluster("127.0.0.1:1")
+
+
+ALONE = """
+import json, sys
+from pathlib import Path
+from tests.fleet import work
+from tests.fleet.test_spread import pieces, read
+from twinproof.fleet.local import Here
+from twinproof.fleet.place import place_of
+from twinproof.fleet.spread import spread
+from twinproof.nouns.store import Store
+
+if len(sys.argv) > 2:
+    import ray
+folder = Path(sys.argv[1])
+where = place_of("ray", folder)
+import psutil  # Ray brings it along
+same = read(spread(work.draw, pieces(6, 4), Store(folder / "ray"), where)) == read(
+    spread(work.draw, pieces(6, 4), Store(folder / "here"), Here())
+)
+family = psutil.Process().children(recursive=True)
+listening = {c.laddr.ip for p in family for c in p.net_connections(kind="inet") if c.status == "LISTEN"}
+where.close()
+print(json.dumps({"same": same, "listening": sorted(listening)}))
+"""
+
+
+def alone(folder, *more):
+    """A fresh Python that starts a cluster of its own."""
+    surroundings = {k: v for k, v in os.environ.items() if k != "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"}
+    command = [sys.executable, "-W", "ignore", "-c", ALONE, str(folder), *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=surroundings, check=False)
+
+
+def test_a_cluster_that_is_started_here_listens_on_loopback_alone(tmp_path):
+    ended = alone(tmp_path)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    told = json.loads(ended.stdout.splitlines()[-1])
+    assert told["same"]
+    assert told["listening"]
+    assert all(place.removeprefix("::ffff:") == "127.0.0.1" for place in told["listening"]), told
+
+
+def test_a_ray_that_would_listen_elsewhere_is_refused(tmp_path):
+    ended = alone(tmp_path, "imported before")
+    if "FleetError" not in ended.stderr:  # a machine without any other address has nothing to refuse
+        assert ended.returncode == 0, ended.stderr[-2000:]
+        return
+    assert "where others can reach it" in ended.stderr

@@ -1,8 +1,14 @@
-"""Work on a Ray cluster. Ray's servers listen on all interfaces by default: ours, when we start one, on loopback."""
+"""Work on a Ray cluster. Ray's servers listen on all interfaces by default: ours, when we start one, on loopback.
+
+Ray turns a stated 127.0.0.1 back into the machine's address unless clusters are switched off in its environment before
+it is first imported. So that is done, and looked at afterwards.
+"""
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +17,7 @@ from twinproof.fleet.spread import Answer, Fill, Piece, answers
 from twinproof.nouns.errors import FleetError, MissingExtra
 
 LOOPBACK = "127.0.0.1"
+ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": this machine alone, on every system in spite of its name
 PATIENCE_S = 5.0
 
 
@@ -28,6 +35,8 @@ class RayCluster:
     workers: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
+        if not self.address and "ray" not in sys.modules:
+            os.environ[ALONE] = "0"
         ray = _ray()
         if not ray.is_initialized():
             _connect(ray, self.address, self.cpus)
@@ -63,6 +72,13 @@ def _connect(ray: Any, address: str, cpus: int) -> None:
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
     if not address:
         ray.init(num_cpus=cpus, _node_ip_address=LOOPBACK, **quiet)
+        at = ray.util.get_node_ip_address()
+        if at != LOOPBACK:
+            ray.shutdown()
+            raise FleetError(
+                f"Ray would listen on {at}, where others can reach it: it was imported before twinproof could keep it "
+                f"to this machine. Set {ALONE}=0 before Python starts, or name a cluster of your own: --on ray://HOST:PORT."
+            )
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:  # Ray itself would try for minutes
