@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from twinproof.fleet.spread import Where
     from twinproof.study import Row
 
+SHAKEN = {"mix": 1.0, "spread": 0.2, "input_noise": 0.0, "updates": 1_500}  # how a script teaches (cli_train.py)
 COLOURS = {"real": "#0f766e", "twin": "#94a3b8", "draws": "#cbd5e1", "nominal": "#e2e8f0"}
 
 
@@ -52,8 +53,8 @@ class StudyTransfer:
     algo: Literal["ppo", "dagger"] = "ppo"
     """How policies learn."""
     imitate: int = 0
-    """Environment steps in which a first policy follows the task's script (DAgger), which knows what its variant knows;
-    PPO then corrects it. 0: no such policy."""
+    """Environment steps in which a first policy learns from the task's script, which drives, is shaken, and knows what
+    its variant knows; PPO then corrects that policy. 0: PPO alone."""
     domains: tuple[str, ...] = ("real=10", "twin=10", "draws=10")
     """Worlds and trials of each policy in each condition."""
     workers: int = 1
@@ -79,9 +80,9 @@ def study_transfer(config: StudyTransfer) -> int:
         "task": config.task, "algo": config.algo, "worlds": config.worlds, "steps": config.steps,
         "device": config.device, "probe": False,
     }  # fmt: skip
-    first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64)}
+    first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64), **SHAKEN}
     if config.imitate:
-        training |= {"algo": "residual"}
+        training |= {"algo": "residual", "share": 0.1}
     plan = study.Plan(config.run, training, config.variants, config.seeds, first if config.imitate else None)
     with bar("study") as progress:
         policies = study.trained(plan, config.out, _where(config), progress)
