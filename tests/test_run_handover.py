@@ -10,14 +10,14 @@ import pytest
 from twinproof.cli import main
 
 SMALLER = {
-    "episodes = 12": "episodes = 6",
+    "episodes = 10": "episodes = 6",
     "pictures = 12": "pictures = 6",
     "updates = 1_500": "updates = 50",
     "worlds = 24": "worlds = 4",
     "steps = 20_160": "steps = 1_120",
     "judged = 24": "judged = 4",
     '["real=2", "twin=2", "draws=4", "nominal=2"]': '["real=1", "twin=1", "draws=1", "nominal=1"]',
-    "sizes = [0.42, 0.16, 0.42]": "sizes = [0.5, 0.25, 0.25]",
+    "sizes = [0.3, 0.2, 0.5]": "sizes = [0.5, 0.25, 0.25]",
 }
 
 
