@@ -125,6 +125,17 @@ def test_time_runs_on_and_starts_again(viewer, opened):
     assert live.timeline.time_s == 0.0
 
 
+def test_the_errors_plot_has_a_cursor_that_goes_with_time(viewer, opened):
+    live, _ = viewer
+    live.choose(opened.trials[0])
+    live.haunt("twin")
+    live.timeline.jump(0.5)
+    live.seek(0.5)
+    assert live.timeline.cursor_s == pytest.approx(0.5, abs=0.03)
+    live.haunt(NONE)
+    assert live.timeline.cursor_s is None
+
+
 def test_a_layer_is_shown_and_hidden_by_its_box(viewer):
     live, _ = viewer
     assert set(live.layers.boxes) == {"mesh", "splats", "collision", "gap", "camera"}

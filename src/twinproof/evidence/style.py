@@ -108,7 +108,7 @@ iframe{width:100%;height:32rem;border:1px solid var(--line);border-radius:6px}
 footer{border-top:1px solid var(--line);margin-top:2rem;padding-top:1rem;font-size:.86rem;color:var(--soft)}
 @media (max-width:62rem){.layout{display:block;padding:1.4rem 1.1rem 3rem}nav{position:static;margin-bottom:1.6rem}
 nav ol{display:flex;flex-wrap:wrap;gap:0 1rem}h1{font-size:1.6rem}.claims,.two{grid-template-columns:minmax(0,1fr)}
-.claim{padding:.8rem 1rem}iframe{height:22rem}}
+.claim{padding:.8rem 1rem}iframe{height:30rem}}
 @media (max-width:40rem){body{font-size:15px}table.many{min-width:40rem}caption{max-width:22rem}
 .hero td:last-child,.hero th:last-child{display:none}}
 @media print{:root{color-scheme:light;--paper:#fff;--panel:#f6f7f8;--ink:#000;--soft:#444b52;--line:#c9ced2;

@@ -128,6 +128,8 @@ class Live:
                 self.stage.pose(self.played.motion.at(time_s))
             if self.ghost is not None:
                 self.stage.pose(self.ghost.motion.at(time_s), ghost=True)
+            if self.timeline is not None:
+                self.timeline.point(time_s)
 
     def close(self) -> None:
         """Ends the thread that plays and simulates."""

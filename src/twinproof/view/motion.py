@@ -58,7 +58,10 @@ def motion_of(trace: Trace, place: Place, label: str, most: int = MOST_FRAMES) -
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Two episodes against each other over time: joints (root mean square) and the part that is farthest off."""
+    """Two episodes against each other over time: joints (root mean square) and the part that is farthest off.
+
+    Joints in radians and joints in metres have no mean: those of the unit that most have are taken.
+    """
 
     time_s: Float[np.ndarray, "T"]
     rmse: Float[np.ndarray, "T"]
@@ -82,12 +85,14 @@ def apart(one: tuple[Trace, Motion], two: tuple[Trace, Motion], look: Look) -> A
         )
     end_s = min(trace.span_s[1] - trace.span_s[0] for trace, _ in (one, two))
     time_s = np.linspace(0.0, end_s, max(2, min(one[1].frames, two[1].frames)))
-    gaps = np.stack([np.interp(time_s, *first[name][:2]) - np.interp(time_s, *second[name][:2]) for name in names])
-    units = {first[name][2] for name in names}
+    units = [first[name][2] for name in names]
+    unit = max(sorted(set(units)), key=units.count)
+    alike = [name for name in names if first[name][2] == unit]
+    gaps = np.stack([np.interp(time_s, *first[name][:2]) - np.interp(time_s, *second[name][:2]) for name in alike])
     centres = look.centres()
     places = [np.stack([_points(motion.at(t), centres) for t in time_s]) for _, motion in (one, two)]
     far = np.linalg.norm(places[0] - places[1], axis=2).max(axis=1)
-    return Apart(time_s, np.sqrt(np.mean(gaps**2, axis=0)), " and ".join(sorted(units)), far)
+    return Apart(time_s, np.sqrt(np.mean(gaps**2, axis=0)), unit, far)
 
 
 def _points(T: np.ndarray, centres: np.ndarray) -> np.ndarray:

@@ -108,6 +108,9 @@ class Timeline:
     def __init__(self, server: ViserServer, seek: Callable[[float], None]) -> None:
         self._server, self._end_s = server, 1.0
         self._extra: list[Any] = []
+        self._plot: Any = None
+        self._told: Apart | None = None
+        self._marked = -1  # the moment of the plot that its cursor is at
         with server.gui.add_folder("timeline") as self._folder:
             self._slider = server.gui.add_slider("time (s)", 0.0, 1.0, STEP_S, 0.0)
             self._play = server.gui.add_checkbox("play", False)
@@ -129,6 +132,20 @@ class Timeline:
         """What is said below the slider."""
         return str(self._text.content)
 
+    @property
+    def cursor_s(self) -> float | None:
+        """Where the cursor of the error's plot stands; None where no error is shown."""
+        return None if self._plot is None or self._told is None else float(self._told.time_s[self._marked])
+
+    def point(self, time_s: float) -> None:
+        """Moves the cursor of the error's plot."""
+        if self._plot is None or self._told is None:
+            return
+        at = int(np.argmin(np.abs(self._told.time_s - time_s)))
+        if at != self._marked:
+            self._marked = at
+            self._plot.data = (*self._plot.data[:-1], _only(self._told.rmse, [at]))
+
     def advance(self, by_s: float) -> None:
         """Moves time on, from the end to the start."""
         after = self.time_s + by_s
@@ -146,7 +163,7 @@ class Timeline:
         self._slider.max = max(self._end_s, STEP_S)
         for each in self._extra:
             each.remove()
-        self._extra = []
+        self._extra, self._plot, self._told = [], None, told
         words = [f"**{plain(motion.label)}**"]
         if told is not None and ghost is not None:
             words.append(f"ghost: {plain(ghost)}")
@@ -156,7 +173,8 @@ class Timeline:
         self._text.content = "\n\n".join(words)
         with self._folder:
             if told is not None:
-                self._extra.append(self._error(told, motion))
+                self._plot = self._error(told, motion)
+                self._extra.append(self._plot)
             for event in motion.events:
                 button = self._server.gui.add_button(f"{event.name} at {event.time_s:.2f} s", color="gray")
                 button.on_click(lambda _, at=event.time_s: self.jump(at))
@@ -175,16 +193,24 @@ class Timeline:
             uplot.Series(label=f"RMSE ({told.unit})", stroke="#d62728", width=2),
             uplot.Series(label="farthest part (dm)", stroke="#2678ff", width=2),
         ]
+        points = uplot.Series_Points(show=True, size=8)
         if motion.events:
-            marks = np.full(len(told.time_s), np.nan)
-            for event in motion.events:
-                marks[int(np.argmin(np.abs(told.time_s - event.time_s)))] = 0.0
-            rows.append(marks)
-            series.append(
-                uplot.Series(label="events", stroke="#222222", width=0, points=uplot.Series_Points(show=True, size=8))
-            )
+            when = [int(np.argmin(np.abs(told.time_s - event.time_s))) for event in motion.events]
+            rows.append(_only(np.zeros(len(told.time_s)), when))
+            series.append(uplot.Series(label="events", stroke="#222222", width=0, points=points))
+        self._marked = int(np.argmin(np.abs(told.time_s - self.time_s)))
+        rows.append(_only(told.rmse, [self._marked]))
+        dot = uplot.Series_Points(show=True, size=11, fill="#111111")
+        series.append(uplot.Series(label="now", stroke="#111111", width=0, points=dot))
         scales = {"x": uplot.Scale(time=False)}
         return self._server.gui.add_uplot(tuple(rows), tuple(series), scales=scales, aspect=1.8)
+
+
+def _only(values: np.ndarray, places: Sequence[int]) -> np.ndarray:
+    """The values at some places, and nothing elsewhere."""
+    found = np.full(len(values), np.nan)
+    found[list(places)] = values[list(places)]
+    return found
 
 
 class Sliders:
