@@ -30,6 +30,7 @@ from twinproof.train.written import Origin, policy_of, residual_of, trained_of
 SMALL = OffPolicy(rollout=8, hidden=(16, 16), atoms=21, first=4)
 QUICK = OffPolicy(rollout=24, updates=1, share=8, hidden=(32, 32), atoms=51, learning_rate=3e-3, follow=0.1)
 WAYS = {"fasttd3": FastTd3(), "fastsac": FastSac()}
+CAUTIOUS = FastTd3(cautious=True)
 
 
 @pytest.fixture(params=WAYS)
@@ -121,6 +122,15 @@ def test_learning_that_diverges_says_so(way):
         mine.restart(0)
         with pytest.raises(PolicyError, match="off-policy learning diverged: loss/critic, .* is not finite"):
             mine.iterate()
+
+
+def test_a_cautious_actor_listens_to_the_lower_of_two_critics():
+    rows, values = torch.randn(4, 3), (torch.tensor([1.0, 2, 3, 4]), torch.tensor([4.0, 3, 2, 1]))
+    losses = {
+        way.cautious: float(way.actor([3, 8, 1], 4, "cpu").loss(rows, lambda action: values))
+        for way in (FastTd3(), CAUTIOUS)
+    }
+    assert losses == {False: -2.5, True: -1.5}
 
 
 def test_the_critic_sees_privileged_state_or_not(way):

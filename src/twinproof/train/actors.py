@@ -43,9 +43,10 @@ class OffPolicyActor(Protocol):
 class FastTd3:
     """A deterministic actor; worlds explore with noise of different sizes, which replaces a schedule."""
 
-    spread: tuple[float, float] = (0.02, 0.4)  # sd of the noise: the calmest and the wildest world
-    smooth: float = 0.1  # sd of the noise on the action that a target is taken at
-    smooth_most: float = 0.3
+    spread: tuple[float, float] = (0.05, 0.5)  # sd of the noise: the calmest and the wildest world
+    smooth: float = 0.2  # sd of the noise on the action that a target is taken at
+    smooth_most: float = 0.5
+    cautious: bool = False  # targets from the lower of two critics, as TD3 has it: with few steps it fears too much
 
     def actor(self, sizes: list[int], count: int, device: str) -> OffPolicyActor:
         """The network with its ways, for so many worlds."""
@@ -65,11 +66,9 @@ class FastSac:
 
 
 class _Deterministic:
-    cautious = True
-
     def __init__(self, way: FastTd3, sizes: list[int], count: int, device: str) -> None:
         torch = torch_module()
-        self.net, self._way = mlp(sizes), way
+        self.net, self._way, self.cautious = mlp(sizes), way, way.cautious
         first_weights(self.net, 0.01)
         self.net.to(device)
         self._spread = torch.linspace(*way.spread, count, device=device)[:, None]
@@ -84,7 +83,8 @@ class _Deterministic:
         return (y + noise).clamp(-1.0, 1.0), torch_module().zeros_like(y[:, 0])
 
     def loss(self, rows: Any, value: Callable[[Any], tuple[Any, Any]]) -> Any:
-        return -torch_module().minimum(*value(self.net(rows).tanh())).mean()
+        first, second = value(self.net(rows).tanh())
+        return -(torch_module().minimum(first, second) if self.cautious else (first + second) / 2).mean()
 
     def parameters(self) -> list[Any]:
         return list(self.net.parameters())
