@@ -100,6 +100,8 @@ class Train:
     changed as the randomisation says, in place of object poses."""
     pixels: int = 64
     """How wide its pictures are."""
+    model_error: bool = False
+    """Joints also stray at random, as far as the posterior behind the ranges could not explain."""
 
 
 def train(config: Train) -> int:

@@ -35,6 +35,7 @@ from twinproof.tasks.eyes import Eyes
 from twinproof.tasks.finite import Finite
 from twinproof.tasks.look import Look, kept
 from twinproof.tasks.machine import joint_places
+from twinproof.tasks.model_error import KICK, kicks_of
 from twinproof.tasks.play import Play, State, Step
 from twinproof.tasks.sensed import Array, Sensed, Situation
 from twinproof.tasks.senses import JointSenses, Tracker
@@ -107,6 +108,9 @@ class Arena:
         task, model, backing = self.task, self.backing.model, self.backing
         joints = task.machine.joints
         self._at = backing.array(joint_places(model, joints)[0])
+        self._kicked = backing.array(joint_places(model, joints)[1])
+        kick = kicks_of(self._draws, task.machine) if self.play.model_error else np.zeros(1)
+        self._kick = backing.array(kick) if kick.any() else None
         self._senses = JointSenses(backing, model, joints)
         self._tracker = Tracker(backing, {name: index(model, "body", name) for name in task.tracked}, task.period_s)
         self._look = Look(backing, task, self._tracker)
@@ -310,6 +314,9 @@ class Arena:
         """A tick of the worlds; gives how often limits were met."""
         told, clipped = self._commands.told(self.task.command(self.sensed, actions), self._mine, self._flags)
         self._commands.push(self._mine, self._flags, self._tick)
+        if self._kick is not None:
+            speed, at = self.backing.view("qvel"), self._kicked
+            speed[:, at] = speed[:, at] + self._kick * self.backing.noise.normal(len(at), KICK)
         self.backing.step(self._commands.arrived(told, self._mine, self._flags))
         self.backing.noise.next()
         self._tick = self._tick + 1

@@ -20,6 +20,7 @@ class Play:
     nthread: int = 0
     contacts: int | None = None  # on a GPU: how many one world may have on average; None leaves it to the engine
     constraints: int | None = None  # on a GPU: how many one world may have
+    model_error: bool = False  # joints are kicked as the randomisation's model error says (tasks/model_error.py)
     current: bool = True  # else poses and sensors on a CPU lag the joints by a physics step, and cost a sixth less
 
 

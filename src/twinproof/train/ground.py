@@ -68,6 +68,7 @@ class Asked:
     judged: int | None = None
     cameras: tuple[str, ...] = ()
     pixels: int = 64
+    model_error: bool = False
     updates: int = 400
     input_noise: float = 0.02
     mix: float = 0.5
@@ -169,7 +170,8 @@ class Ground:
     def arena(self, count: int, seed: int, draws: Sequence[Theta] = (), delays: tuple[float, float] = (0, 0)) -> Arena:
         """An arena for training, or for judging with another seed; of the ranges, where no draws are given. It has
         room for `delays` in seconds, of commands and of sensors, and for those of its draws."""
-        play, scene = Play(privileged=bool(self.task.contract.privileged)), Scene.of(self.twin).reserving(*delays)
+        play = Play(privileged=bool(self.task.contract.privileged), model_error=self.asked.model_error)
+        scene = Scene.of(self.twin).reserving(*delays)
         of, device = draws or self.draws, self.asked.device
         return Arena(scene, self.task, count, draws=of, seed=seed, play=play, device=device, eyes=self.eyes)
 

@@ -1,0 +1,64 @@
+"""Model error that a posterior states is played: joints stray about as far as it says, and no further."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.tasks.scenes import home, lab_scene
+from tests.train.folders import ranges
+from tests.train.folders import scene as pendulum
+from twinproof.nouns.belief import Discrepancy
+from twinproof.nouns.theta import Theta
+from twinproof.tasks import reach
+from twinproof.tasks.arena import Arena, Play
+from twinproof.tasks.machine import Machine
+from twinproof.tasks.model_error import kicks_of
+
+STATED = Discrepancy("state.hinge", "rad", (0.05, 0.2, 0.4), (0.001, 0.01, 0.025))
+
+
+def strays(draws, ticks: int, model_error: bool = True) -> np.ndarray:
+    """Where 64 pendulums with the same start and parameters are after some ticks without torque."""
+    task = reach.of(pendulum())
+    arena = Arena(pendulum(), task, 64, draws=draws, play=Play(bank=64, nthread=1, model_error=model_error))
+    setup = task.draw(np.random.default_rng(0))
+    arena.reset(setups=[setup] * 64, thetas=[Theta({"body.bob.mass": 0.5})] * 64)
+    for _ in range(ticks):
+        arena.step(np.zeros((64, 1)))
+    return np.array(arena.situation.position[:, 0])
+
+
+def test_joints_stray_as_far_as_the_posterior_states_and_no_further():
+    draws = replace(ranges(), discrepancy=(STATED,))
+    rate_hz = reach.of(pendulum()).machine.rate_hz
+    for horizon_s, sd in ((0.2, 0.01), (0.4, 0.025)):
+        spread = strays(draws, round(horizon_s * rate_hz)).std()
+        assert 0.3 * sd < spread < 1.3 * sd
+    assert strays(draws, 20, model_error=False).std() < 1e-12
+    assert strays(replace(draws, strength=0.0), 20).std() < 1e-12
+
+
+def test_what_is_stated_of_other_signals_or_does_not_grow_is_not_played():
+    machine = reach.of(pendulum()).machine
+    draws = ranges()
+    assert not kicks_of(draws, machine).any()
+    assert not kicks_of([Theta()], machine).any()
+    for other in (
+        replace(STATED, signal="state.other"),
+        replace(STATED, unit="N m"),
+        replace(STATED, sd=(0.1, 0.1, 0)),
+    ):
+        assert not kicks_of(replace(draws, discrepancy=(other,)), machine).any()
+    twice = replace(draws, discrepancy=(STATED,), strength=2.0)
+    assert kicks_of(twice, machine) == pytest.approx(2 * kicks_of(replace(twice, strength=1.0), machine))
+
+
+def test_servos_are_kicked_by_what_grows_within_a_tenth_of_a_second():
+    machine = Machine.of(lab_scene("push"), home=home("push"))
+    stated = Discrepancy("state.waist", "rad", (0.05, 0.1, 0.2, 1.0), (0.002, 0.0044, 0.0045, 0.0045))
+    found = kicks_of(replace(ranges(), discrepancy=(stated,)), machine)
+    assert found[0] == pytest.approx(np.sqrt(3 * (0.0044**2 - 0.002**2) / 7) * 20)
+    assert not found[1:].any()
