@@ -49,6 +49,9 @@ def test_the_report_opens_without_errors_and_fits_the_screen(pages, report, widt
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 21, 24)"
     assert dark == (scheme == "dark")
+    shown = browsing.picture(page, f"report_{width}_{scheme}")
+    assert (shown.mean() < 60) == dark
+    assert shown.std() > 5  # there is something on it
     assert page.evaluate("document.scripts.length") == 1
 
 
