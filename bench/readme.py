@@ -1,0 +1,143 @@
+"""The README's tables of figures, made from bench/results.
+
+    python -m bench.readme            fills the marked sections of README.md
+    python -m bench.readme --check    says whether they are as they would be made
+
+A section stands between `<!-- made by bench.readme: NAME -->` and `<!-- end -->`. Real recordings come from the JSON
+that bench/real writes. Of the other pages, which people wrote around a run, single figures are quoted; a page that no
+longer has one stops the script.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "bench" / "results"
+MARK = re.compile(r"(<!-- made by bench\.readme: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A row that quotes a page of results; every text in `quotes` must stand there."""
+
+    what: str
+    ours: str
+    beside: str
+    page: str
+    quotes: tuple[str, ...]
+
+
+MEASURED = (
+    Quoted("90 % intervals of 13 parameters, 200 planted pendulums", "cover 93 % ± 2", "NPE 89 %", "coverage.md",
+           ("93.2 %", "± 2.0", "89.0 %")),
+    Quoted("the same on pushes and drawers, 100 each", "85 % ± 3, 88 % ± 3", "bar 85 to 95 %", "coverage.md",
+           ("87.9 %",)),
+    Quoted("cameras from pictures of the robot, fresh seed", "3.7 mm, 0.16°", "bar 5 mm, 0.5°", "reconstruct.md",
+           ("3.7", "0.16")),
+    Quoted("object from one click, Chamfer and volume, the same seed", "1.84 mm, +11 %", "bar 3 mm, 8 %: volume missed",
+           "reconstruct.md", ("1.84",)),
+    Quoted("windowed fit, CPU time", "1 ×", "`mujoco.sysid` 4.2 × (bar 5: missed)", "identify.md", ("4.2",)),
+    Quoted("PPO on two cores, environment steps a second", "1.91 ×",
+           "Stable-Baselines3 1 ×; per CPU-second 1.22 × (bar 1.5: missed)", "train.md", ("1.91", "1.22")),
+    Quoted("PPO on an H200, `reach` to 95 %", "31 s", "bar 60 s; `push` 103k steps/s (bar 500k: missed)",
+           "train_gpu.md", ("30.8 s", "103,000")),
+    Quoted("policies of the pendulum on the robot, 5 seeds: ranges of the posterior", "81 %",
+           "point 84 %, hand-set wide 44 %, nominal 0 %: no better than the point", "transfer.md",
+           ("81 %", "84 %", "44 %")),
+)  # fmt: skip
+
+
+def measured() -> list[str]:
+    """What was measured beside something, each row with its page."""
+    lines = ["| what | ours | beside it | page |", "|---|---|---|---|"]
+    for row in MEASURED:
+        text = (RESULTS / row.page).read_text(encoding="utf-8")
+        for quote in row.quotes:
+            if quote not in text:
+                raise SystemExit(f"bench/results/{row.page} no longer says {quote!r}: mend the row {row.what!r}.")
+        page = f"[{row.page}](bench/results/{row.page})"
+        lines.append(f"| {row.what} | {row.ours} | {row.beside} | {page} |")
+    return lines
+
+
+def real() -> list[str]:
+    """Real recordings through the public commands, beside published and baseline figures."""
+    tosses, pendulum, camera, tee = (_read(f"real_{name}") for name in NAMES)
+    ours, theirs = tosses["ours"]["scored"], tosses["CMA-ES"]["scored"]
+    found = pendulum["degrees"]
+    best = min((name for name in found if name.startswith("published")), key=lambda name: found[name]["sealed"][1])
+    track = min((name for name in found if name.startswith("published")), key=lambda name: found[name]["tracking"][2])
+    mine = [name for name in found if not name.startswith("published")][-1]
+    seen = ", ".join(f"{share:.2f}" for share in tee["IoU, median by camera"]["sealed"].values())
+    return [
+        "| recording | figure | ours | beside it |",
+        "|---|---|---|---|",
+        f"| cube tosses, {tosses['tosses']['scored']} sealed | position after a toss, % of the width | {ours[0]:.1f} "
+        f"| {theirs[0]:.1f}, CMA-ES |",
+        f"| | rotation after a toss | {ours[2]:.1f}° | {theirs[2]:.1f}°, CMA-ES |",
+        f"| | 108 ms ahead | {ours[4]:.2f} mm, {ours[5]:.2f}° | {theirs[4]:.2f} mm, {theirs[5]:.2f}°, CMA-ES |",
+        f"| | CPU-seconds, all commands | {tosses['ours']['cpu_s']:.0f} | {tosses['CMA-ES']['cpu_s']:.0f}, the fit |",
+        f"| double pendulum, sealed run | 0.5 s, 1 s ahead | {found[mine]['sealed'][1]:.2f}°, "
+        f"{found[mine]['sealed'][2]:.2f}° | {found[best]['sealed'][1]:.2f}°, {found[best]['sealed'][2]:.2f}°, {best} |",
+        f"| tracking run, never fitted | 0.2 s, 0.5 s ahead | {found[mine]['tracking'][1]:.2f}°, "
+        f"{found[mine]['tracking'][2]:.1f}° | {found[track]['tracking'][1]:.2f}°, {found[track]['tracking'][2]:.1f}°, "
+        f"{track} |",
+        f"| Franka hand-eye, 8 pictures | scatter of the camera | {camera['ours']['camera_deg']:.3f}°, "
+        f"{camera['ours']['camera_mm']:.2f} mm | {camera['published']['camera_deg']:.3f}°, "
+        f"{camera['published']['camera_mm']:.2f} mm, ViSP |",
+        f"| push-T, sealed pictures | outline's IoU, three cameras | {seen} | none known |",
+    ]
+
+
+def memory() -> list[str]:
+    """Peak memory of the demo's stages, and what a longer recording adds."""
+    told = _read("memory")
+    most = max(told["demo"], key=lambda name: told["demo"][name]["peak_mb"])
+    more = {name: told["longer"][name]["more"] for name in ("ingest", "split", "identify")}
+    grown = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in more.items())
+    return [
+        "| what | measured | bar |",
+        "|---|---|---|",
+        f"| pendulum demo, largest stage ({most}), children included | {told['demo'][most]['peak_mb'] / 1024:.2f} GB | "
+        "3 GB |",
+        f"| a recording ten times as long | {grown} | 10 % |",
+    ]
+
+
+NAMES = ("cube_tosses", "double_pendulum", "hand_eye", "pusht")
+TABLES: dict[str, Callable[[], list[str]]] = {"measured": measured, "real": real, "memory": memory}
+
+
+def _read(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def filled(text: str) -> str:
+    """A page with its marked sections made anew."""
+
+    def made(found: re.Match[str]) -> str:
+        lines = TABLES[found[2]]()
+        return f"{found[1]}{chr(10).join(lines)}\n{found[3]}"
+
+    return MARK.sub(made, text)
+
+
+def main() -> None:
+    """Fills the README, or checks it."""
+    path = ROOT / "README.md"
+    now = path.read_text(encoding="utf-8")
+    made = filled(now)
+    if sys.argv[1:] == ["--check"]:
+        sys.exit("README.md is not as bench.readme makes it: run python -m bench.readme" if made != now else 0)
+    path.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
