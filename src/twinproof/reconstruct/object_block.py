@@ -140,7 +140,7 @@ def found_object(
         )
     which = name if name in masks.names else masks.names[0]
     views = only_of(at_rest(masks, which, clips), which)
-    kept, _ = kept_and_apart(views)
+    kept = kept_and_apart(views)[0] if how.background else views
     told = (*masks.notes, *more)
     if how.generator is not None:
         from twinproof.reconstruct.generate_block import generated
@@ -167,7 +167,7 @@ def with_background(
 
     behind = found_background(views, placed(found.splats, T), table, how.background, progress, how.device, looks)
     if behind is None:
-        return baked(found, kept_and_apart(views)[0])
+        return baked(found, views)
     figures = {"psnr_db": behind.psnr_db, "object_psnr_db": behind.object_psnr_db, "views": behind.apart}
     figures = {k: float(v) for k, v in figures.items() if np.isfinite(v)}
     found = replace(found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures)
@@ -244,7 +244,11 @@ def _when_seen(view: PosedView, group: int, clips: Mapping[str, Clip]) -> PosedV
 def shaped(
     views: Views, group: str, name: str, table: Plane, notes: Sequence[str] = (), progress: Progress = quiet
 ) -> FoundObject:
-    """An object's mesh and looks from masked views of one moment, in a frame at the middle of its box."""
+    """An object's mesh and looks from masked views of one moment, in a frame at the middle of its volume.
+
+    Tips that stick out of a hull move the middle of the box around it by half their length, and this one hardly.
+    """
+    from twinproof.reconstruct.collision import mass_properties
     from twinproof.reconstruct.shape import ShapeRecipe, shape_from_masks
     from twinproof.reconstruct.surface import bind
     from twinproof.reconstruct.surface_refine import Refining, photos_of, refine, sights_of
@@ -262,7 +266,7 @@ def shaped(
     how = Refining(area_weight=AREA, support=table)
     done = refine(bind(mesh, per_face=1, group=name), shown, how, progress=progress)
     middle = np.eye(4)
-    middle[:3, 3] = (done.mesh.vertices.min(axis=0) + done.mesh.vertices.max(axis=0)) / 2
+    middle[:3, 3] = mass_properties(done.mesh, mass_kg=1.0).com_m
     back = np.linalg.inv(middle)
     splats = placed(done.splats, back)
     iou = {view.name: _iou(done.splats, s) for view, s in zip(views.views, sights, strict=False) if s in shown}

@@ -40,6 +40,7 @@ from twinproof.reconstruct.surface_smooth import (
     above,
     area_of,
     bend,
+    few_threads,
     neighbour_faces,
     volume_of,
 )
@@ -49,6 +50,7 @@ from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.silhouette import Silhouette
 from twinproof.sim.splat.lens import packed
 from twinproof.sim.splat.torch_render import Rendered, Settings, render
+from twinproof.sim.threads import threads_usable
 
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt8
@@ -85,6 +87,7 @@ class Refining:
     least_volume: float = 0.95  # of the start; below, a penalty grows
     support: Plane | None = None  # nothing goes below it
     margin_px: int = 6
+    threads: int = 4  # at most: pictures are cut to the object, and more threads than that wait for each other
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.views_a_step < 1 or self.smooth < 0 or not self.step_share > 0:
@@ -92,6 +95,11 @@ class Refining:
                 f"surface: {self.steps} steps of {self.views_a_step} views, smooth {self.smooth}, step share "
                 f"{self.step_share}. Steps and views are at least 1, the share is above 0."
             )
+
+    @property
+    def drawn_by(self) -> int:
+        """Threads that draw a picture."""
+        return min(self.threads, threads_usable())
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,14 +164,12 @@ def refine(
     if len(targets) < 2:
         raise MeshError(f"surface: {len(targets)} views show the object; 2 at least are needed. Mend the masks.")
     began, rng = time.process_time(), stream(seed, "surface refine")
-    edge = edge_drawn(bound, [sight.silhouette.camera for sight in sights])
-    run = _Run(bound, [replace(t, mask=edge(t.distance)) for t in targets], how, rng, progress)
-    vertices = run.shape()
-    if any(t.rgb is not None for t in targets):
-        run = replace(run, bound=painted(bound, vertices, sights))
-        looks = run.colours(vertices)
-    else:
-        looks = bound.looks
+    with few_threads(how.threads):
+        edge = edge_drawn(bound, [sight.silhouette.camera for sight in sights])
+        run = _Run(bound, [replace(t, mask=edge(t.distance)) for t in targets], how, rng, progress)
+        vertices, looks = run.shape(), bound.looks
+        if any(t.rgb is not None for t in targets):
+            looks = replace(run, bound=painted(bound, vertices, sights)).colours(vertices)
     return Refined(bound.moved(vertices, looks), run.history, time.process_time() - began)
 
 
@@ -175,7 +181,8 @@ def coloured(
     targets = [_target(sight, how.margin_px) for sight in sights if (sight.silhouette.mask == 1).any()]
     bound = painted(bound, bound.vertices, sights)
     run = _Run(bound, targets, how, stream(0, "surface colours"), progress)
-    return bound.splats(looks=run.colours(bound.vertices))
+    with few_threads(how.threads):
+        return bound.splats(looks=run.colours(bound.vertices))
 
 
 def painted(bound: Bound, vertices: Any, sights: Sequence[Sight]) -> Bound:
@@ -227,7 +234,9 @@ class _Run:
             terms = dict[str, Any]()
             for target in batch:
                 more = target.depth is not None
-                drawn = render(scene, target.T_camera_world, target.lens, None, Settings(True, more))
+                drawn = render(
+                    scene, target.T_camera_world, target.lens, None, Settings(True, more, threads=how.drawn_by)
+                )
                 found = _losses(drawn, target, extent, how)
                 if how.colour_pull > 0 and target.rgb is not None:
                     found["colour"] = how.colour_pull * _sliding(vertices, mesh, shades, target)
@@ -264,7 +273,9 @@ class _Run:
             for target in batch:
                 if target.rgb is not None:
                     near_side = towards(scene, bound, vertices, target.T_camera_world, target.focal_px)
-                    drawn = render(near_side, target.T_camera_world, target.lens, None, Settings(True))
+                    drawn = render(
+                        near_side, target.T_camera_world, target.lens, None, Settings(True, threads=how.drawn_by)
+                    )
                     loss = loss + _colour_loss(drawn, target) / len(batch)
             if not loss.requires_grad:
                 continue

@@ -1,8 +1,10 @@
-"""What keeps a refined mesh smooth: fields that spread a pull, faces that agree with their neighbours, the volume."""
+"""What a mesh under refinement needs: fields that spread a pull, faces that agree, area, volume, few threads."""
 
 # mypy: allow-untyped-calls, allow-untyped-defs, allow-incomplete-defs
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -82,3 +84,14 @@ def above(vertices: Any, support: Plane | None) -> Any:
         return vertices
     normal = torch.tensor(support.normal, dtype=vertices.dtype)
     return vertices + torch.relu(support.offset_m - vertices @ normal)[:, None] * normal
+
+
+@contextmanager
+def few_threads(most: int) -> Iterator[None]:
+    """Work on small tensors within: torch uses no more threads than that, and as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, most))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
