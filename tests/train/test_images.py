@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.tasks.looks import red_cube
+from twinproof.evaluate.cameras import TwinEyes, cameras_in, on_cameras, pictures_in, seeing
 from twinproof.nouns.errors import ConfigError, PolicyError
 from twinproof.nouns.policy import Policy
 from twinproof.nouns.randomization import Randomization, Range
@@ -200,3 +201,18 @@ def test_eyes_that_do_not_fit_are_refused(twin):
         PpoLearner(VecEnv(arena), Ppo(rollout=2), 0, Seeing(Look((8,) * 4, (5,) * 4, (2,) * 4)))
     with pytest.raises(PolicyError, match="give one of each for every layer, at least 1"):
         Layout.of({"layers": [3, 2], "eyes": {"filters": [8], "kernels": [5, 3], "strides": [2]}})
+
+
+def test_a_policy_that_sees_acts_in_a_panels_twin_as_where_it_was_trained(twin):
+    with quiet_torch():
+        learner = PpoLearner(VecEnv(arena_of(twin, 3)), Ppo(rollout=2, hidden=(16,)), 0, Seeing(SMALL))
+        policy = policy_of(learner.trained(), learner.env.arena.task.deployable, Origin({}))
+    channels = on_cameras(pictures_in(policy.contract), cameras_in(twin))
+    task = seeing(push.of(twin, home=HOME, horizon_s=0.5), channels)
+    panel = Arena(twin, task, 3, play=Play(bank=64, nthread=1), eyes=TwinEyes(twin, channels))
+    acted = []
+    for arena in (panel, arena_of(twin, 3)):
+        actor = actor_of(policy)
+        actor.reset(3, 0)
+        acted.append(actor.act(arena.reset(seeds=[5, 6, 7])))
+    np.testing.assert_array_equal(*acted)

@@ -24,7 +24,7 @@ from twinproof.tasks.task import Setup, TaskSpec, action_channels, time_channel,
 from twinproof.tasks.things import pads_of, thing_of
 
 NEAR_M, THERE_M, LOST_M = 0.02, 0.03, 0.12
-MOVED_M, TURNED_RAD = 0.01, 0.1  # how far an object may lie from where the motion has it at first
+MOVED_M, TURNED_RAD = 0.02, 0.2  # how far an object may lie from where the motion has it at first
 SIGNALS = ("state", "object_pose")
 
 

@@ -24,7 +24,7 @@ from twinproof.tasks.inverse import ArmKinematics, tools
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.script import Lead
 from twinproof.tasks.things import Thing, thing_of
-from twinproof.train.hand_track import HandTrack
+from twinproof.train.hand_track import NEEDED, HandTrack
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -38,6 +38,7 @@ class Retarget:
     """Settings."""
 
     smooth_s: float = 0.06  # sd of the window that keypoints and poses are smoothed over
+    turn_s: float = 0.25  # the same for the hand's turn: fingertips that are near each other hardly show it
     yaws: int = 24  # ways to turn the motion about the object that are tried
     per_rad_m: float = 0.02  # a radian of the hand's turn weighs like so many metres
     fastest: float = 0.8  # share of the joints' speed limits
@@ -77,6 +78,7 @@ class _Hand:
     pinch: np.ndarray  # (T, 3)
     approach: np.ndarray  # (T, 3)
     across: np.ndarray  # (T, 3) from thumb to index
+    aperture: np.ndarray  # (T,) how far they are apart
     object_pose: np.ndarray  # (T, 7)
 
     def turned(self, yaw_rad: float, at_m: np.ndarray) -> _Hand:
@@ -88,7 +90,7 @@ class _Hand:
             [self.object_pose[:, :3] @ turn.T + at_m, _product(half, self.object_pose[:, 3:])], axis=1
         )
         moved = (self.pinch @ turn.T + at_m, self.approach @ turn.T, self.across @ turn.T)
-        return _Hand(self.time_s, *moved, pose)
+        return _Hand(self.time_s, *moved, self.aperture, pose)
 
 
 def retarget(track: HandTrack, machine: Machine, how: Retarget | None = None, body: str = "") -> Motion:
@@ -139,18 +141,19 @@ def _smoothed(track: HandTrack, scale: float, how: Retarget, period_s: float) ->
     """The track at the robot's ticks, in metres."""
     time_s = np.arange(track.time_s[0], track.time_s[-1], period_s)
 
-    def at_ticks(rows: np.ndarray) -> np.ndarray:
-        weight = np.exp(-0.5 * ((time_s[:, None] - track.time_s[None]) / how.smooth_s) ** 2)
+    def at_ticks(rows: np.ndarray, over_s: float = how.smooth_s) -> np.ndarray:
+        weight = np.exp(-0.5 * ((time_s[:, None] - track.time_s[None]) / over_s) ** 2)
         found: np.ndarray = (weight / weight.sum(axis=1, keepdims=True)) @ rows
         return found
 
     pose = at_ticks(np.concatenate([track.object_pose[:, :3], _continuous(track.object_pose[:, 3:])], axis=1))
     pose[:, 3:] /= np.linalg.norm(pose[:, 3:], axis=1, keepdims=True)
     origin = np.median(track.object_pose[: max(3, len(track.time_s) // 20), :3], axis=0)
-    wrist, thumb, index = (at_ticks(track.point(name)) for name in ("wrist", "thumb_tip", "index_tip"))
-    pinch = scale * ((thumb + index) / 2 - origin)
+    thumb, index = (at_ticks(track.point(name)) for name in ("thumb_tip", "index_tip"))
+    pinch, aperture = scale * ((thumb + index) / 2 - origin), scale * np.linalg.norm(index - thumb, axis=1)
+    palm, thumbs, indices = (at_ticks(track.point(name), how.turn_s) for name in NEEDED)
     metric = np.concatenate([scale * (pose[:, :3] - origin), pose[:, 3:]], axis=1)
-    return _Hand(time_s - time_s[0], pinch, (thumb + index) / 2 - wrist, scale * (index - thumb), metric)
+    return _Hand(time_s - time_s[0], pinch, (thumbs + indices) / 2 - palm, indices - thumbs, aperture, metric)
 
 
 def _placed(hand: _Hand, solver: ArmKinematics, home: np.ndarray, thing: Thing, how: Retarget) -> float:
@@ -206,8 +209,8 @@ def _motion(
     if arm.fingers:
         fingers = [machine.joints.index(name) for name in arm.fingers]
         wide = widest_m(machine, arm)
-        aperture = np.linalg.norm(hand.across, axis=1) / 2
-        grip = np.where(holding, np.minimum(aperture, thing.half_m[:2].min()) - PRESS_M, aperture)
+        each = hand.aperture / 2
+        grip = np.where(holding, np.minimum(each, thing.half_m[:2].min()) - PRESS_M, each)
         low, high = machine.limits.low[fingers], np.minimum(machine.limits.high[fingers], wide)
         joints[:, fingers] = np.clip(stretched(grip[:, None]), low, high)
     pose = stretched(hand.object_pose)
@@ -233,7 +236,7 @@ def _holding(hand: _Hand, thing: Thing) -> np.ndarray:
     own = np.einsum("tij,ti->tj", turns, hand.pinch - hand.object_pose[:, :3]) - thing.middle_m
     inside = (np.abs(own) < thing.half_m + NEAR_M).all(axis=1)
     narrow = 2 * float(thing.half_m[:2].min())
-    found: np.ndarray = inside & (np.linalg.norm(hand.across, axis=1) < 1.25 * narrow)
+    found: np.ndarray = inside & (hand.aperture < 1.25 * narrow)
     return found
 
 
