@@ -290,14 +290,16 @@ def test_a_report_that_says_something_else_is_found(copied):
     assert "cannot be read as a report" in said(audit(copied), "report")
 
 
-def test_a_report_of_another_version_is_not_held_against_it(copied):
+@pytest.mark.parametrize("version", ["twinproof", "drawing of the report"])
+def test_a_report_that_other_code_drew_is_not_held_against_it(copied, version):
     told = json.loads((copied / "report.json").read_text())
-    told["evidence"]["twinproof"] = "0.0.1"
+    told["evidence"]["named"]["versions"][version] = "0.0.1"
+    told["evidence"]["twinproof"] = told["evidence"]["named"]["versions"]["twinproof"]
     (copied / "report.json").write_text(json.dumps(told))
     (copied / "report.md").unlink()
     forge(copied)
     open_ones = [finding.text for finding in audit(copied).findings if finding.verdict == "open"]
-    assert any("it was drawn by twinproof 0.0.1" in text for text in open_ones)
+    assert any("report.html: other code drew it (twinproof 0." in text for text in open_ones)
     assert "report.md is not there." in open_ones
 
 

@@ -13,6 +13,7 @@ from importlib import metadata
 
 from twinproof.evidence.claims import judge, measured_before
 from twinproof.evidence.crate import crate
+from twinproof.evidence.drawing import DRAWN, drawing
 from twinproof.evidence.figures import figures_of
 from twinproof.evidence.gather import Gathered
 from twinproof.evidence.markdown import markdown
@@ -134,6 +135,7 @@ def _versions(found: Gathered) -> dict[str, str]:
     if "engine" not in found.trials.versions:  # then the traces tell
         engines = sorted({trace.engine for trace in found.trials.traces.values() if trace.engine})
         trials["trials: engine"] = ", ".join(engines) or "none"
+    here[DRAWN] = drawing()
     return {**here, "python": platform.python_version(), "engine of the twin": found.twin.engine, **trials}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twinproof import __version__
+from twinproof.evidence.drawing import DRAWN, drawing
 from twinproof.evidence.figures import same
 from twinproof.evidence.findings import Finding, broken, confirmed, opened
 from twinproof.evidence.markdown import markdown
@@ -29,7 +30,9 @@ def report_findings(folder: Path, evidence: Evidence | None) -> Iterator[Finding
             yield from _against(told, evidence)
         else:
             yield opened("report", "whether report.json says what the evidence says: the evidence itself is broken.")
-        yield from _pages(folder, told, str(told["evidence"]["twinproof"]))
+        named = told["evidence"]["named"]["versions"]
+        alike = told["evidence"]["twinproof"] == __version__ and named.get(DRAWN) == drawing()
+        yield from _pages(folder, told, alike)
     except (ValueError, OSError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         yield broken("report", f"report.json cannot be read as a report ({problem!r}).")
 
@@ -50,8 +53,8 @@ def _against(told: Any, evidence: Evidence) -> Iterator[Finding]:
         yield confirmed("report", f"{text} from evidence.json, trials.parquet and the traces.")
 
 
-def _pages(folder: Path, told: Any, version: str) -> Iterator[Finding]:
-    """The pages byte by byte; another version of twinproof may draw them otherwise."""
+def _pages(folder: Path, told: Any, alike: bool) -> Iterator[Finding]:
+    """The pages byte by byte; code that is not alike may draw them otherwise."""
     pictures = {path.name: path.read_bytes() for path in sorted((folder / PICTURES).glob("*"))}
     scene = folder / "scene.html"
     anew = {
@@ -64,8 +67,8 @@ def _pages(folder: Path, told: Any, version: str) -> Iterator[Finding]:
             yield opened("report", f"{name} is not there.")
         elif path.read_bytes() == content.encode():
             yield confirmed("report", f"{name}: made anew from report.json, it is the same, byte by byte.")
-        elif version != __version__:
-            text = f"{name}: it was drawn by twinproof {version}, this is {__version__}, which draws it otherwise"
+        elif not alike:
+            text = f"{name}: other code drew it (twinproof {told['evidence']['twinproof']}; this is {__version__})"
             yield opened("report", f"{text}. Its words were not compared.")
         else:
             yield broken("report", f"{name} does not say what report.json says.")
