@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from twinproof.fleet.spread import Where
     from twinproof.study import Row
 
+JUDGED = 48  # episodes in the twin that a policy ends with: it is the panel's trials that count
 SHAKEN = {"mix": 1.0, "spread": 0.2, "input_noise": 0.0, "updates": 1_500}  # how a script teaches (cli_train.py)
 COLOURS = {"real": "#0f766e", "twin": "#94a3b8", "draws": "#cbd5e1", "nominal": "#e2e8f0"}
 
@@ -78,7 +79,7 @@ def study_transfer(config: StudyTransfer) -> int:
         raise ConfigError("a transfer study needs a reality: give --robot, or --train-only to train alone.")
     training = {
         "task": config.task, "algo": config.algo, "worlds": config.worlds, "steps": config.steps,
-        "device": config.device, "probe": False,
+        "device": config.device, "probe": False, "judged": JUDGED,
     }  # fmt: skip
     first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64), **SHAKEN}
     if config.imitate:
