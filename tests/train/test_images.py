@@ -24,6 +24,7 @@ from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.eyes import SplatEyes, with_pictures
 from twinproof.train import command
 from twinproof.train.ground import Asked
+from twinproof.train.gym import TaskVectorEnv
 from twinproof.train.images import Look, Seeing
 from twinproof.train.imitate import Dagger, DaggerLearner, Fit
 from twinproof.train.onnx_export import onnx_bytes
@@ -216,3 +217,11 @@ def test_a_policy_that_sees_acts_in_a_panels_twin_as_where_it_was_trained(twin):
         actor.reset(3, 0)
         acted.append(actor.act(arena.reset(seeds=[5, 6, 7])))
     np.testing.assert_array_equal(*acted)
+
+
+def test_gymnasium_shows_pictures_as_bytes(twin):
+    env = TaskVectorEnv(arena_of(twin, 2))
+    seen, _ = env.reset(seed=3)
+    assert env.single_observation_space["image.above"].dtype == np.uint8
+    assert seen["image.above"].dtype == np.uint8
+    assert env.observation_space.contains(seen)

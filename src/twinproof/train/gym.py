@@ -84,7 +84,7 @@ class TaskVectorEnv(VectorEnv):  # type: ignore[misc]
         return tuple(c for c in self.arena.task.contract.observations if c.privileged)
 
     def _shown(self, observations: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return {c.name: np.asarray(observations[c.name], dtype=np.float32) for c in self._seen}
+        return {c.name: np.asarray(observations[c.name], dtype=_kind(c)) for c in self._seen}
 
 
 class TaskEnv(gymnasium.Env):  # type: ignore[misc]
@@ -118,9 +118,14 @@ def _paths(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: Path(value) if name in ("twin", "randomization") else value for name, value in asked.items()}
 
 
+def _kind(channel: Channel) -> type[np.generic]:
+    """Pictures are bytes."""
+    return np.uint8 if len(channel.shape) == 3 else np.float32
+
+
 def _box(channel: Channel) -> Any:
     low, high = (-np.inf, np.inf) if channel.low is None else (channel.low, channel.high)
-    return gymnasium.spaces.Box(low, high, channel.shape, np.float32)
+    return gymnasium.spaces.Box(low, high, channel.shape, _kind(channel))
 
 
 def _action_box(actions: tuple[Channel, ...]) -> Any:
