@@ -1,4 +1,4 @@
-# make demo   the loop, as far as it exists, on the embedded lab
+# make demo   the whole loop on the embedded lab
 # make test   static checks and the ordinary tests; what CI runs
 # Both create .venv and install what they need, once. Nothing is asked of the machine but Python 3.11+, pip and make.
 PYTHON ?= python3
@@ -12,22 +12,14 @@ BENCHES := ingest render worlds  # worlds_gpu and render_gpu need CUDA: python -
 
 .PHONY: demo test check slow bench docs constraints clean
 
-# The lab plays two real robots: an arm with cameras as far as a twin of it and of a can that one click points at, and a
-# pendulum through the whole loop, to evidence and its report.
+# The lab plays a real robot: two arms pass cubes, from recordings with small pictures to evidence and its report. Then a
+# walk round a bench becomes splats.
 demo: $(STAMP)
 	rm -rf demo
-	$(BIN)/twinproof lab record push --episodes 12 --seed 0 --out demo/lab --truth demo/truth.json
-	$(BIN)/twinproof ingest demo/lab/dataset --rig demo/lab/rig.toml --out demo/recording
-	$(BIN)/twinproof inspect demo/recording --png demo/timeline.png
-	$(BIN)/twinproof split demo/recording --group-by object,session --out demo/split
-	$(BIN)/twinproof audit demo/split
+	$(BIN)/twinproof demo handover --out demo/handover
+	$(BIN)/twinproof audit demo/handover/evidence
 	$(BIN)/twinproof lab scan push --out demo/scan
 	$(BIN)/twinproof splat fit demo/scan --iterations 600 --out demo/looks
-	$(BIN)/twinproof reconstruct demo/split --robot demo/lab/robot.xml --object can_08 --click front,0,75,65=can_08 \
-	  --pictures 20 --background-steps 400 --out demo/twin
-	$(BIN)/twinproof audit demo/split demo/twin
-	$(BIN)/twinproof demo pendulum --out demo/pendulum
-	$(BIN)/twinproof audit demo/pendulum/evidence
 
 test: check
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not gpu"
