@@ -92,7 +92,8 @@ def trials(found: Trials, out: Path) -> None:
         if step["value"] is not None:
             say(f"  gap {step['step']}, {step['what']}: {step['value']:.3g} {step['unit']}")
     for claim in told["claims"]:
-        why = claim.get("reason") or f"{claim['number']}: {claim['value']:.3g}, threshold {claim['threshold']:g}"
+        ends = "{:.3g} … {:.3g}, ".format(*claim["interval"]) if "interval" in claim else ""
+        why = claim.get("reason") or f"{claim['number']}: {claim['value']:.3g}, {ends}threshold {claim['threshold']:g}"
         say(f"  {claim['name']}: {claim['verdict']} ({why})")
     for note in told["notes"]:
         say(f"  {note}")
