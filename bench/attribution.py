@@ -3,7 +3,8 @@
 The reality is the push bench's nominal scene with one thing wrong, which only this bench knows (the lab's oracle, from
 the scoring side). The twin believes the nominal. The task's script pushes the object to its mark; where it fails, each
 factor alone is swapped for what the twin believes or trusts, on the same seed, and `evaluate.attribution` gives a
-label. Faults and their sizes were chosen so that trials fail, before any label was looked at.
+label. With --real nothing is swapped: labels are those of a real robot's trials (`evaluate.proxies`). Faults and their
+sizes were chosen so that trials fail, before any label was looked at.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import argparse
 import json
 import resource
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from bench.evaluate import task_on
 
 from twinproof.evaluate.attribution import attribute, confusion
+from twinproof.evaluate.closed_loop import Batch, Job, Stage, run_jobs
+from twinproof.evaluate.decompose import Played
 from twinproof.evaluate.deploy import begins
+from twinproof.evaluate.proxies import labelled
 from twinproof.evaluate.swaps import Setting, Trying, factors_of, swaps_of
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.failure import Failure
@@ -88,14 +92,14 @@ def ranges_of(fault: Fault) -> Randomization:
     return Randomization(tuple(made), {})
 
 
-def told(task: TaskSpec, fault: Fault, seeds: int) -> tuple[int, dict[int, Failure]]:
+def told(task: TaskSpec, fault: Fault, seeds: Sequence[int]) -> tuple[int, dict[int, Failure]]:
     """How many trials failed, and the label of each."""
     expert = expert_of(task)
     shift = np.zeros(len(task.machine.joints))
     shift[:2] = fault.bent_rad
     actor = Bent(expert, shift) if fault.bent_rad else expert
     trials = []
-    for k in range(seeds):
+    for k in seeds:
         condition = Condition(f"h{k:02d}", f"e{k}", k)
         cell = Cell("expert", condition, Domain("real", "real", 1), 0, trial_seed(condition, 0))
         trials.append((cell, begins(task, cell)))
@@ -105,16 +109,37 @@ def told(task: TaskSpec, fault: Fault, seeds: int) -> tuple[int, dict[int, Failu
     return len(found.labels), dict(found.labels)
 
 
+def told_real(task: TaskSpec, fault: Fault, seeds: Sequence[int]) -> tuple[int, dict[int, Failure]]:
+    """The same as a real robot's trials would be labelled: from traces, tracker's poses and the twin alone."""
+    expert, scene = expert_of(task), task.machine.scene
+    shift = np.zeros(len(task.machine.joints))
+    shift[:2] = fault.bent_rad
+    actor = Bent(expert, shift) if fault.bent_rad else expert
+    jobs = []
+    for k in seeds:
+        condition = Condition(f"h{k:02d}", f"e{k}", k)
+        cell = Cell("expert", condition, Domain("real", "real", 1), 0, trial_seed(condition, 0))
+        jobs.append(Job(cell, Theta(), begins(task, cell)))
+    real = run_jobs(scene, task, actor, [replace(job, theta=fault.theta) for job in jobs], Batch(as_seen=True))
+    twin = run_jobs(scene, task, actor, jobs)
+    played = {k: Played(*each) for k, each in enumerate(zip(jobs, real, twin, strict=True))}
+    found = labelled(Stage(scene, task, actor), expert, played, ranges_of(fault))
+    return len(found), {k: run.failure or Failure.UNDECIDED for k, run in found.items()}
+
+
 def main() -> None:
     """Prints each fault's labels and the confusion matrix."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0, help="of the seeds")
+    parser.add_argument("--real", action="store_true", help="no oracle: labels as a real robot's trials get them")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     task, begun = task_on("push"), time.perf_counter()
     planted, assigned = list[Failure](), list[Failure]()
     for fault in faults(task):
-        failed, labels = told(task, fault, asked.seeds)
+        seeds = range(asked.first, asked.first + asked.seeds)
+        failed, labels = told_real(task, fault, seeds) if asked.real else told(task, fault, seeds)
         counts = {name: [f.label for f in labels.values()].count(name) for name in {f.label for f in labels.values()}}
         print(
             f"{fault.name}: {failed} of {asked.seeds} fail; planted {fault.label.label}; assigned {counts}", flush=True

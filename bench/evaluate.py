@@ -7,6 +7,9 @@ batched    evaluate.closed_loop.run_jobs: all trials in one arena, threads insid
 pool       a process for each core, one world in each, trial after trial through the same code
 lean pool  a process for each core; a trial is a loop over mj_step written by hand for this task: its own observation,
            three matrix products, no noise, no delays, no trace but lists. The best that one at a time can be
+script     the task's script, whose trials end when they succeed: batched, and in the pool
+
+CPU seconds of the pools are those of their trials; starting processes and compiling are left out. Wall has both.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.policies.load import actor_of
 from twinproof.sim.scene import Scene
 from twinproof.tasks import push, reach
+from twinproof.tasks.experts import expert_of
 from twinproof.tasks.task import TaskSpec
 
 HIDDEN = 128
@@ -80,16 +84,24 @@ def jobs_of(task: TaskSpec, count: int) -> list[Job]:
     return found
 
 
-def _alone(asked: tuple[str, int, int]) -> int:
-    """A share of the trials through the same code, one at a time."""
+def _alone(asked: tuple[str, int, int], scripted: bool = False) -> tuple[int, float]:
+    """A share of the trials through the same code, one at a time; the CPU seconds that they took."""
     name, first, count = asked
     task = task_on(name)
-    actor, jobs = actor_of(network(task)), jobs_of(task, first + count)[first:]
-    return len(run_jobs(task.machine.scene, task, actor, jobs, Batch(nthread=1, worlds=1)))
+    actor = expert_of(task) if scripted else actor_of(network(task))
+    jobs, how = jobs_of(task, first + count)[first:], Batch(nthread=1, worlds=1)
+    run_jobs(task.machine.scene, task, actor, jobs[:1], how)
+    begun = time.process_time()
+    count = len(run_jobs(task.machine.scene, task, actor, jobs, how))
+    return count, time.process_time() - begun
 
 
-def _lean(asked: tuple[str, int, int]) -> int:
-    """A share of the trials by hand."""
+def _alone_scripted(asked: tuple[str, int, int]) -> tuple[int, float]:
+    return _alone(asked, scripted=True)
+
+
+def _lean(asked: tuple[str, int, int]) -> tuple[int, float]:
+    """A share of the trials by hand; the CPU seconds that they took."""
     import mujoco
 
     name, first, count = asked
@@ -108,6 +120,7 @@ def _lean(asked: tuple[str, int, int]) -> int:
     mass, inertia = float(model.body_mass[body]), model.body_inertia[body].copy()
     step = machine.limits.speed / machine.rate_hz
     wide = w[0].shape[0]
+    begun = time.process_time()
     for job in jobs:
         mujoco.mj_resetData(model, data)
         kg = next(iter(job.theta.values()))
@@ -139,14 +152,15 @@ def _lean(asked: tuple[str, int, int]) -> int:
             error = np.abs(goal[: len(at)] - data.qpos[at][: len(goal)]).max()
             rows.append((q.copy(), v.copy(), told, error))
         assert len(rows) == task.ticks
-    return len(jobs)
+    return len(jobs), time.process_time() - begun
 
 
-def timed(work: Callable[[], int]) -> dict[str, float]:
-    """Wall and CPU seconds of all processes, and trials a second of each."""
+def timed(work: Callable[[], int | tuple[int, float]]) -> dict[str, float]:
+    """Wall and CPU seconds of all processes, and trials a second of each; CPU as the work says, where it does."""
     before, begun = _cpu(), time.perf_counter()
-    count = work()
-    wall, cpu = time.perf_counter() - begun, _cpu() - before
+    found = work()
+    wall = time.perf_counter() - begun
+    count, cpu = (found, _cpu() - before) if isinstance(found, int) else found
     return {"trials": count, "wall_s": wall, "cpu_s": cpu, "per_wall_s": count / wall, "per_cpu_s": count / cpu}
 
 
@@ -155,11 +169,14 @@ def _cpu() -> float:
     return sum(used.ru_utime + used.ru_stime for used in both)
 
 
-def pooled(work: Callable[[tuple[str, int, int]], int], name: str, trials: int, cores: int) -> int:
-    """Shares of the trials in a process each."""
+def pooled(
+    work: Callable[[tuple[str, int, int]], tuple[int, float]], name: str, trials: int, cores: int
+) -> tuple[int, float]:
+    """Shares of the trials in a process each; trials and CPU seconds of all."""
     each = trials // cores
     with ProcessPoolExecutor(cores) as pool:
-        return sum(pool.map(work, [(name, k * each, each) for k in range(cores)]))
+        found = list(pool.map(work, [(name, k * each, each) for k in range(cores)]))
+    return sum(count for count, _ in found), sum(cpu for _, cpu in found)
 
 
 def side_by_side(name: str, trials: int, few: int, cores: int) -> dict[str, Any]:
@@ -173,6 +190,10 @@ def side_by_side(name: str, trials: int, few: int, cores: int) -> dict[str, Any]
     pool = timed(lambda: pooled(_alone, name, few, cores))
     again = timed(lambda: len(run_jobs(scene, task, actor, jobs, Batch(nthread=cores))))
     found: dict[str, Any] = {"batched": first, "lean pool": lean, "pool": pool, "batched again": again}
+    ends = timed(lambda: len(run_jobs(scene, task, expert_of(task), jobs, Batch(nthread=cores))))
+    alone = timed(lambda: pooled(_alone_scripted, name, few, cores))
+    found |= {"script, batched": ends, "script, pool": alone}
+    found["script, ratio to pool, per_cpu_s"] = ends["per_cpu_s"] / alone["per_cpu_s"]
     for kind in ("per_wall_s", "per_cpu_s"):
         batch = (first[kind] + again[kind]) / 2
         found[f"ratio to lean pool, {kind}"] = batch / lean[kind]

@@ -207,7 +207,7 @@ class _Run:
         found = dict(runs)
         for who in self.exam.contenders:
             pairs = self._played(who, runs)
-            found |= labelled(self._stage(who), self.exam.script, pairs)
+            found |= labelled(self._stage(who), self.exam.script, pairs, self.exam.beliefs.randomization)
         return found
 
     @property

@@ -3,6 +3,8 @@
 the twin fails on the same seed, the task's script succeeds there        policy
 the twin succeeds, and the policy acts otherwise on reported states
 than on the same states without noise                                    perception
+its commands, played again in twins that believe one thing otherwise,
+make the robot's motion under one factor alone                           that factor, or the range (evaluate.explain)
 anything else                                                            undecided, with what was seen
 """
 
@@ -13,10 +15,13 @@ from dataclasses import dataclass, replace
 
 from twinproof.evaluate.closed_loop import Job, Stage, run_jobs
 from twinproof.evaluate.decompose import Played, gap_of, whole
+from twinproof.evaluate.explain import decided, explain
 from twinproof.evaluate.runs import Run
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.failure import Failure
+from twinproof.nouns.randomization import Randomization
 
+PLAYED_AGAIN = 20  # failures of a policy, at most, that are played again under guesses
 LARGE = 0.25  # of half an action's range, root mean square: a policy shown something else
 
 
@@ -42,15 +47,26 @@ def decide(told: Told) -> tuple[Failure, str]:
     return Failure.UNDECIDED, "it succeeds in the twin: something of the robot or the object is not as believed"
 
 
-def labelled(stage: Stage, script: Actor | None, played: Mapping[int, Played]) -> dict[int, Run]:
+def labelled(
+    stage: Stage, script: Actor | None, played: Mapping[int, Played], ranges: Randomization | None = None
+) -> dict[int, Run]:
     """Failed real runs with labels; what ended by itself (a policy that broke, a robot that stopped) keeps its own."""
     failed = {k: each for k, each in played.items() if not each.real.success}
     open_ = {k: each for k, each in failed.items() if each.real.failure is Failure.UNDECIDED}
     tried = _tried(stage, script, [each.job for each in open_.values()])
-    found = {}
+    found, played_again = {}, 0
     for (k, each), succeeds in zip(open_.items(), tried, strict=True):
         gap = gap_of(stage, each) if whole(each.real.trace) else None
         failure, why = decide(Told(each.twin.success, succeeds, gap))
+        if (
+            failure is Failure.UNDECIDED
+            and each.twin.success
+            and whole(each.real.trace)
+            and played_again < PLAYED_AGAIN
+        ):
+            played_again += 1
+            failure, told = decided(explain(stage, each.job, each.real.trace), ranges)
+            why = told if failure is not Failure.UNDECIDED else f"{why}; {told}"
         found[k] = replace(each.real, failure=failure, note=f"{each.real.note}; {why}" if each.real.note else why)
     return found
 
