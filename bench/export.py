@@ -55,6 +55,21 @@ def cameras(subject: Subject, width: int, height: int) -> dict[str, Camera]:
     return found
 
 
+def near(subject: Subject, width: int, height: int) -> dict[str, Camera]:
+    """A camera for each object of the twin that it fills: colours are told apart there."""
+    found = {}
+    for body in (body for body in subject.twin.bodies if body.layer == "object" and body.visual):
+        points = np.concatenate([each.mesh.vertices for each in subject.standing() if each.link == body.name])
+        middle, size_m = (points.min(axis=0) + points.max(axis=0)) / 2, float(np.ptp(points, axis=0).max())
+        ahead = np.array([-1.0, 1.0, -0.7]) / np.linalg.norm([-1.0, 1.0, -0.7])
+        right = np.cross(ahead, (0, 0, 1)) / np.linalg.norm(np.cross(ahead, (0, 0, 1)))
+        T = np.eye(4)
+        T[:3, :3], T[:3, 3] = np.stack([right, np.cross(ahead, right), ahead], axis=1), middle - 3 * size_m * ahead
+        lens = Lens(width, height, 2 * height, 2 * height, (width - 1) / 2, (height - 1) / 2)
+        found[f"near {body.name}"] = Camera(lens, T)
+    return found
+
+
 def kept(back: ReadBack, subject: Subject, eyes: dict[str, Camera]) -> list[str]:
     """Decibels by camera: splats against the twin's own, and surfaces against what was to be written."""
     rows = []
@@ -77,7 +92,7 @@ def main() -> None:
     options = parser.parse_args()
     twin = Twin.load(options.twin)
     subject, reading_s = timed(lambda: subject_of(twin))
-    eyes = cameras(subject, options.width, options.height)
+    eyes = {**cameras(subject, options.width, options.height), **near(subject, options.width, options.height)}
     count = 0 if subject.splats is None else len(subject.splats)
     print(f"{twin.hash[:12]}: {len(subject.surfaces)} surfaces, {count} splats, {reading_s:.1f} CPU-s to read")
     print(f"cameras: {', '.join(eyes)}\n")
