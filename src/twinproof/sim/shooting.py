@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 SAMPLE_S = 0.004  # simulated motion is kept about this often and drawn straight between; forces at every step
-AT_ONCE = 384 << 20  # bytes of outputs in one rollout
+AT_ONCE = 16 << 20  # bytes of outputs in one rollout: a longer recording takes longer, not more memory
 BLOCK_S = 0.25
 STATE_STEP = 1e-6  # of finite differences by a window's start: rad, m, and per second
 TOUCH_STEP = 2e-4  # the same where things touch: below, contacts chatter and slopes mean nothing
