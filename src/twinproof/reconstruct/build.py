@@ -33,6 +33,7 @@ from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, rob
 from twinproof.reconstruct.clips import clips_of, hand_clip, offsets_of
 from twinproof.reconstruct.hand_block import FoundHands, found_hands
 from twinproof.reconstruct.moving import Workbench, jointed, refined
+from twinproof.reconstruct.object_block import FORMAT as OBJECT_FORMAT
 from twinproof.reconstruct.object_block import FoundObject, Shaping, found_object
 from twinproof.reconstruct.robot_frames import joint_angles
 from twinproof.sim.grid import Plane
@@ -82,7 +83,7 @@ def built(
     room, key, notes = room_of(calibration, robot_model, how, store, progress)
     episode = _episode(calibration, how.object, room)
     name = _name(how, episode)
-    asked = content_hash([key, episode.id, name, _told(how.shaping), "object"])
+    asked = content_hash([key, episode.id, name, _told(how.shaping), OBJECT_FORMAT])
     thing = store.once(asked, lambda: _object(episode, calibration, room, how, name, progress), FoundObject)
     bench = Workbench(calibration, room, episode, store, asked, progress)
     if how.joint_of:
