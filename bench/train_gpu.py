@@ -38,7 +38,7 @@ WORLDS, REPEATS, ITERATIONS, TARGET, LONGEST_S = 4096, 3, 8, 0.95, 120.0
 PUSH = Ppo(rollout=24, kl=0.0, epochs=3, minibatches=4, hidden=HIDDEN)
 REACH = Ppo(rollout=24, kl=0.0, epochs=5, minibatches=4, hidden=HIDDEN)
 
-OFF_POLICY = OffPolicy(rollout=24, hidden=(256, 256))
+OFF_POLICY = OffPolicy(rollout=24, updates=2, share=4, kept=2**20, hidden=(256, 256))
 
 
 def learner(task: TaskSpec, ppo: Ppo, device: str, worlds: int = WORLDS) -> PpoLearner:

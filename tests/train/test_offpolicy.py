@@ -27,7 +27,7 @@ from twinproof.train.torch_extra import quiet_torch
 from twinproof.train.vec_env import VecEnv
 from twinproof.train.written import Origin, policy_of, residual_of, trained_of
 
-SMALL = OffPolicy(rollout=8, hidden=(16, 16), atoms=21, first=4)
+SMALL = OffPolicy(rollout=8, updates=2, share=4, hidden=(16, 16), atoms=21, first=4)
 QUICK = OffPolicy(rollout=24, updates=1, share=8, hidden=(32, 32), atoms=51, learning_rate=3e-3, follow=0.1)
 WAYS = {"fasttd3": FastTd3(), "fastsac": FastSac()}
 CAUTIOUS = FastTd3(cautious=True)

@@ -31,9 +31,11 @@ class OffPolicy:
     """What the two have in common. Batches grow with the worlds, so that each step is replayed equally often."""
 
     rollout: int = 32  # control steps of each world in an iteration
-    updates: int = 2  # batches after every control step
-    share: int = 4  # rows of a batch for each world
-    kept: int = 2**20  # rows of the replay
+    updates: int = (
+        8  # batches after every control step: many small ones bring more than few large ones of the same rows
+    )
+    share: int = 1  # rows of a batch for each world
+    kept: int = 2**17  # rows of the replay: what the first, wild policies did is forgotten
     ahead: int = 3  # rewards that are summed up before the critic is asked
     first: int = 8  # control steps before the first batch
     learning_rate: float = 1e-3
