@@ -35,14 +35,17 @@ from twinproof.evaluate.examine import Examination, examine
 from twinproof.evaluate.freeze import Design, domains_of, freeze
 from twinproof.evaluate.runs import Runs
 from twinproof.evaluate.shots import Shots, picture_gap, seen_at, states_of
+from twinproof.lab.benches import bench
 from twinproof.nouns.errors import ConfigError, PanelError, SimError
 from twinproof.nouns.panel import Cell, Condition, Domain, trial_seed
 from twinproof.nouns.policy import Channel
 from twinproof.nouns.rig import Camera, Rig
 from twinproof.nouns.robot import Picture
+from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.split import Split
 from twinproof.nouns.store import Store
 from twinproof.nouns.theta import Theta
+from twinproof.nouns.trace import Trace
 from twinproof.nouns.twin import Twin
 from twinproof.policies.chunks import Chunked
 from twinproof.policies.scripted import Scripted
@@ -199,6 +202,18 @@ def test_a_policy_shown_other_pictures_than_the_twins_at_the_same_states_has_a_g
     assert not bare.shots
     assert gap_of(stage, Played(mine, kept, run)) == gap
     assert gap_of(stage, Played(mine, bare, run)) is None
+
+
+def test_a_second_finger_stands_where_the_first_one_takes_it():
+    scene = Scene(bench("push").robot_text())
+    arm, model = reach.of(scene, home=bench("push").home), scene.nominal()
+    time_s = np.array([0.0, 0.05])
+    columns = tuple(Column(name, "rad") for name in arm.machine.joints)
+    state = np.tile(list(bench("push").home.values()), (2, 1))
+    trace = Trace("real", {"state": Signal("state", "joint_position", columns, time_s, state)})
+    (qpos,) = states_of(arm, trace, np.array([1]), Theta())
+    one, other = (qpos[int(model.joint(name).qposadr[0])] for name in ("gripper", "gripper_mirror"))
+    assert one == other == bench("push").home["gripper"]
 
 
 def test_a_practice_robots_cameras_have_one_size(filmed, twin, task):

@@ -22,6 +22,8 @@ from twinproof.sim.worlds import Worlds
 from twinproof.tasks.sensed import Sensed
 from twinproof.tasks.task import TaskSpec
 
+COUPLED = 2  # MuJoCo's kind of an equality between two joints
+
 
 @dataclass(frozen=True, eq=False)
 class Shots:
@@ -66,6 +68,16 @@ def states_of(task: TaskSpec, trace: Trace, ticks: np.ndarray, theta: Theta) -> 
         if joint >= 0 and int(model.jnt_type[joint]) == 0 and f"{name}_pose" in trace.signals:  # a free body
             at = int(model.jnt_qposadr[joint])
             qpos[:, at : at + 7] = trace.signals[f"{name}_pose"].value[ticks]
+    return _coupled(model, qpos)
+
+
+def _coupled(model: Any, qpos: np.ndarray) -> np.ndarray:
+    """The states with joints that follow another one, such as a gripper's second finger, where it takes them."""
+    for k in range(model.neq):
+        if int(model.eq_type[k]) == COUPLED and int(model.eq_obj2id[k]) >= 0:
+            mine, other = (int(model.jnt_qposadr[int(ids[k])]) for ids in (model.eq_obj1id, model.eq_obj2id))
+            moved = qpos[:, other] - model.qpos0[other]
+            qpos[:, mine] = model.qpos0[mine] + sum(c * moved**n for n, c in enumerate(model.eq_data[k][:5]))
     return qpos
 
 
