@@ -1,4 +1,4 @@
-"""A real T block, pushed by a real Franka, through `twinproof ingest` and `twinproof split`; then the blocks of bench.pusht.
+"""A real T block, pushed by a real Franka: `twinproof ingest` and `twinproof split`, then the blocks of bench.pusht.
 
     python -m bench.real.pusht WORK
 
@@ -80,7 +80,9 @@ def main() -> None:
     work = fresh(Path(sys.argv[1]))
     write_source(work)
     spent = twinproof("ingest", work / "recordings", "--rig", work / "rig.toml", "--out", work / "recording")
-    spent += twinproof("split", work / "recording", "--spans", "--gap-s", 0.2, "--sizes", *SIZES, "--out", work / "split")
+    spent += twinproof(
+        "split", work / "recording", "--spans", "--gap-s", 0.2, "--sizes", *SIZES, "--out", work / "split"
+    )
     began, ground = time.process_time(), table()
     calibration, validation, _ = Split.load(work / "split").parts()
     clips = clips_of(calibration.recording)
