@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,4 +24,5 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if mount.returncode != 0:
         pytest.skip(f"a small file system cannot be mounted here: {mount.stderr.decode().strip()}")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    gc.collect()  # an error's traceback may still hold a file
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)  # or a child that another test has started does

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +64,21 @@ def test_a_cut_holds_its_own_frames_and_no_others(tmp_path, name, first, count):
     cut = cut_video(packets, first, count, "front", np.arange(count) / 10, tmp_path / "cut.mp4")
     assert numbers(cut) == list(range(first, first + count))
     assert len(index_packets(cut.path, "front").pts) == count  # not one packet more than its own
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_an_encoder_makes_no_thread_real_time(tmp_path, name):
+    """SVT-AV1 does, when root opens it; a process that is started from such a thread starves all others."""
+    before = os.sched_getscheduler(0)
+    seen = []
+
+    def watched():
+        for k in range(6):
+            yield k / 10, picture(k)
+            seen.extend(os.sched_getscheduler(int(each.name)) for each in Path("/proc/self/task").iterdir())
+
+    encode(watched(), "front", tmp_path / "v.mp4", "rgb", ENCODINGS[name])
+    assert {*seen, os.sched_getscheduler(0)} == {before}
 
 
 def test_a_cut_on_key_frames_copies_packets_and_one_between_them_is_stored_losslessly(tmp_path):

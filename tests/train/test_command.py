@@ -64,7 +64,7 @@ def test_the_command_writes_a_policy_with_its_curve(practice, tmp_path, capsys):
 
 
 def test_ctrl_c_says_how_to_go_on(practice, tmp_path, capsys, monkeypatch):
-    def stopped(asked, progress):
+    def stopped(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "run", stopped)

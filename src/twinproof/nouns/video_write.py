@@ -17,6 +17,7 @@ import numpy as np
 from blake3 import blake3
 
 from twinproof.nouns.errors import RecordingError
+from twinproof.nouns.priority import kept_priority
 from twinproof.nouns.video import Video
 
 if TYPE_CHECKING:
@@ -261,6 +262,8 @@ def encode(
                 stream.width, stream.height, stream.pix_fmt = shape[1], shape[0], how.stored
                 stream.time_base = stream.codec_context.time_base = Fraction(1, TICKS)
                 stream.thread_type = "AUTO"
+                with kept_priority():
+                    stream.codec_context.open(strict=False)
             if array.shape != shape:
                 raise RecordingError(
                     f"camera {camera}: picture {len(stamps)} has shape {array.shape}, the first had {shape}. "
