@@ -191,6 +191,13 @@ def test_pictures_come_with_sliders_and_words(told):
     ]
 
 
+def test_the_page_does_not_depend_on_the_order_of_its_pictures(told):
+    """An audit finds them in the order of their names, a report was made in the order of the cameras."""
+    names = (*SHOTS, *(name.replace("front", "back") for name in SHOTS[:3]))
+    shots = {name: PNG + bytes([k]) for k, name in enumerate(names)}
+    assert page(told, shots) == page(told, dict(reversed(shots.items())))
+
+
 def test_a_twin_made_of_pictures_shows_cameras_gaps_and_looks(told, tmp_path):
     made = twin(tmp_path / "made", audits={
         "visual_against_collision": {"cube": {"mean_m": 0.001, "p95_m": 0.002, "worst_m": 0.004, "volume_ratio": 1.1}},

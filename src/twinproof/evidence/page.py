@@ -28,7 +28,7 @@ TONES = {"held": "held", "failed": "failed", "not tested": "untested"}
 
 def page(told: Mapping[str, Any], pictures: Mapping[str, bytes], scene_html: str | None = None) -> str:
     """The whole page. Nothing is fetched; the only script is ours, and the scene's own where there is one."""
-    own, inputs = told["evidence"], told["inputs"]
+    own, inputs, pictures = told["evidence"], told["inputs"], dict(sorted(pictures.items()))
     sections = {
         "scene": ("Scene", _scene(scene_html)),
         "cameras": ("Cameras", cameras(inputs, pictures)),
