@@ -91,8 +91,8 @@ class Excite:
     """A Split whose calibration shows what the robot measures, how well, and where it begins."""
     seconds: float = 10.0
     """How long."""
-    rate_hz: float = 50.0
-    """Commands a second."""
+    rate_hz: float | None = None
+    """Commands a second: by default as many as the split's robot takes, or 50 without --split."""
     criterion: Literal["D", "E"] = "D"
     """Shrink the volume of what stays unknown (D), or its longest axis (E)."""
     joints: tuple[str, ...] = ()
@@ -105,6 +105,8 @@ class Excite:
     """Where it begins and ends, 'elbow=0.3'."""
     torque_share: float = 0.8
     """Share of the motors' torque that may be used."""
+    clearance_m: float = 0.02
+    """How near the robot may come to itself and to anything else."""
     candidates: int = 48
     """Random motions that the search begins with."""
     seed: int = 0

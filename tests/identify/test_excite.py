@@ -14,7 +14,7 @@ from twinproof.identify.beliefs import Stated, beliefs
 from twinproof.identify.evolution import Evolution
 from twinproof.identify.excitation import Judge
 from twinproof.identify.excite import Design, Today, design, prepare
-from twinproof.identify.excite_command import Asked, rate_of, report, run
+from twinproof.identify.excite_command import RATE_HZ, Asked, rate_of, report, run
 from twinproof.identify.excite_information import Rehearsal, Told, told_by
 from twinproof.identify.excite_limits import Asked as Limits
 from twinproof.identify.excite_limits import motion_limits
@@ -386,6 +386,34 @@ def test_a_posterior_and_a_recording_decide_what_is_sought_and_how_fast_commands
     assert found.ratio[0] > 1
     told = Recording.load(folders / "split" / "calibration").episodes[0].of_kind("joint_command")[0].time_s
     assert found.trajectory.rate_hz == pytest.approx(1 / np.median(np.diff(told)), rel=0.02)
+
+
+def excited(folders, out, *more):
+    """The exit code of `twinproof excite` on the folders, small."""
+    small = ("--seconds", "2", "--candidates", "8", "--speed", "hinge=8", "--limit", "hinge=-2..2", "--home", "hinge=0")
+    given = ("excite", folders / "twin", folders / "posterior", "--out", out, *small, *more)
+    with pytest.raises(SystemExit) as stop:
+        cli.main([str(each) for each in given])
+    return stop.value.code
+
+
+def test_the_command_line_takes_the_rate_that_the_recorded_robot_took(folders, tmp_path):
+    told = rate_of(Recording.load(folders / "split" / "calibration").episodes[0])
+    assert told != RATE_HZ
+    for name, more, rate_hz in [
+        ("as_recorded", ("--split", folders / "split"), told),
+        ("as_asked", ("--split", folders / "split", "--rate-hz", "40"), 40.0),
+        ("nothing_said", (), RATE_HZ),
+    ]:
+        assert not excited(folders, tmp_path / name, *more)
+        found = read_trajectory(tmp_path / name)
+        assert found.for_robot(("hinge",), rate_hz) is found
+
+
+def test_the_command_line_has_the_clearance_that_its_error_names(folders, tmp_path, capsys):
+    assert excited(folders, tmp_path / "t.json", "--clearance-m", "11") == 1
+    assert "--clearance-m 11.0 cannot be kept" in capsys.readouterr().err
+    assert not (tmp_path / "t.json").exists()
 
 
 def test_a_posterior_of_another_twin_and_a_parameter_nobody_knows_are_refused(folders, tmp_path):

@@ -70,7 +70,7 @@ def run(asked: Asked, progress: Progress) -> Excitation:
     few = asked.candidates < Design().first
     how = Design(
         asked.seconds,
-        asked.rate_hz or (rate_of(episodes[0]) if episodes else RATE_HZ),
+        _rate_hz(asked, episodes),
         asked.criterion,
         first=asked.candidates,
         evolution=Evolution(generations=3, population=6) if few else Evolution(),
@@ -153,6 +153,13 @@ def _chosen(patterns: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
         if not any(fnmatchcase(id, pattern) for id in known):
             raise ConfigError(f"nothing is known of a parameter {pattern!r}. {nearest(pattern, known)}")
     return tuple(id for id in known if any(fnmatchcase(id, pattern) for pattern in patterns))
+
+
+def _rate_hz(asked: Asked, episodes: Sequence[Episode]) -> float:
+    """Commands a second: as asked, or as the robot took them when it was recorded."""
+    if asked.rate_hz is not None:
+        return asked.rate_hz
+    return rate_of(episodes[0]) if episodes else RATE_HZ
 
 
 def rate_of(episode: Episode) -> float:
