@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from twinproof.identify.beliefs import Stated, beliefs
+from twinproof.identify.beliefs import Stated, beliefs, signal_ids
 from twinproof.identify.problem import Problem
 from twinproof.lab.bench import Bench
 from twinproof.lab.benches import bench as bench_named
@@ -126,10 +126,11 @@ def case(setup: Setup, plant: int, design: int, effects: str) -> Case:
     scene = _scene(bench, thing, session.plant)
     model = scene.reserving(control_delay_s=0.1).nominal()
     truth, known = _truths(setup, bench, session.plant, thing, float(model.opt.timestep))
-    asked = beliefs(model, list(truth), [Stated.parse(text) for text in setup.stated])
     lean = scene.leaner()
-    problem = Problem(asked, tuple(experiment(each, lean) for each in episodes), known)
-    return Case(problem, tuple(episodes), truth)
+    seen = tuple(experiment(each, lean) for each in episodes)
+    signals = signal_ids(reading for each in seen for reading in each.readings)
+    asked = beliefs(model, list(truth), [Stated.parse(text) for text in setup.stated], signals=signals)
+    return Case(Problem(asked, seen, known), tuple(episodes), truth)
 
 
 def _object(setup: Setup, plant: int) -> str:

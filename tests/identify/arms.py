@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from tests.sim.motions import PENDULUM, SERVO, swing
-from twinproof.identify.beliefs import Stated, beliefs
+from twinproof.identify.beliefs import Stated, beliefs, signal_ids
 from twinproof.identify.fit import Fit, GaussNewton, fit
 from twinproof.identify.problem import Problem
 from twinproof.sim.experiment import Experiment, experiment
@@ -41,7 +41,9 @@ def asked(
     """A question about some parameters of a model."""
     model = Scene(text).reserving(control_delay_s=0.1).nominal()
     given = [Stated.parse(each) for each in stated]
-    return Problem(beliefs(model, parameters, given), tuple(experiments), dict(fixed or {}), dict(own or {}))
+    signals = signal_ids(reading for each in experiments for reading in each.readings)
+    held = beliefs(model, parameters, given, signals=signals)
+    return Problem(held, tuple(experiments), dict(fixed or {}), dict(own or {}))
 
 
 def swings(text: str, truth: Mapping[str, float], count: int, seed: int = 0, **more: object) -> list[Experiment]:

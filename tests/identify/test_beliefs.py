@@ -6,16 +6,26 @@ import numpy as np
 import pytest
 
 from tests.sim.models import ARM
-from twinproof.identify.beliefs import Belief, Stated, beliefs
+from twinproof.identify.beliefs import Belief, Stated, beliefs, signal_ids
+from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError, TwinproofError
+from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.source import Declared
+from twinproof.sim.readings import POSE, readings
 from twinproof.sim.scene import Scene
 
 MODEL = Scene(ARM).reserving(control_delay_s=0.1).nominal()
+SIGNALS = (
+    "signal.box.delay",
+    "signal.box.offset_x",
+    "signal.box.offset_y",
+    "signal.box.offset_z",
+    "signal.state.delay",
+)
 
 
 def one(id: str, *stated: str, **start: float) -> Belief:
-    (found,) = beliefs(MODEL, [id], [Stated.parse(text) for text in stated], start)
+    (found,) = beliefs(MODEL, [id], [Stated.parse(text) for text in stated], start, SIGNALS)
     return found
 
 
@@ -212,3 +222,36 @@ def test_no_parameters_and_unknown_ones_are_errors() -> None:
         beliefs(MODEL, [])
     with pytest.raises(TwinproofError, match="no parameter of the model fits 'joint.knee.damping'"):
         beliefs(MODEL, ["joint.knee.damping"])
+
+
+# ---- what recorded signals add
+
+
+def test_patterns_go_over_the_recorded_signals() -> None:
+    assert [each.id for each in beliefs(MODEL, ["signal.*.delay"], signals=SIGNALS)] == [SIGNALS[0], SIGNALS[4]]
+    assert [each.id for each in beliefs(MODEL, ["signal.box.offset_*"], signals=SIGNALS)] == list(SIGNALS[1:4])
+    stated = [Stated.parse("signal.*.delay=0..0.05")]
+    assert {each.info.high for each in beliefs(MODEL, ["signal.*.delay"], stated, signals=SIGNALS)} == {0.05}
+
+
+@pytest.mark.parametrize(
+    "id",
+    ["signal.typo.delay", "signal.typo*.delay", "signal.state.offset_x", "signal.state.offset_*", "signal.box.gain"],
+)
+def test_a_signal_that_was_not_recorded_is_an_error_that_lists_those_that_were(id: str) -> None:
+    with pytest.raises(ConfigError, match="fits no signal that the model can be compared with") as told:
+        one(id)
+    assert repr(id) in str(told.value)
+    assert ", ".join(SIGNALS) in str(told.value)
+    with pytest.raises(ConfigError, match="No recorded signal was given that could have it"):
+        beliefs(MODEL, [id])
+
+
+def test_a_trackers_frame_belongs_to_poses_and_a_clock_to_all() -> None:
+    time_s = np.arange(5) / 50
+    at = np.c_[time_s, np.zeros((5, 2)), np.ones(5), np.zeros((5, 3))]
+    pose = Signal("box", "pose", tuple(Column(name, "m" if len(name) == 1 else "1") for name in POSE), time_s, at)
+    state = Signal("state", "joint_position", (Column("elbow", "rad"),), time_s, 0.1 * time_s[:, None])
+    found, notes = readings(Episode.of({"box": pose, "state": state}, {}), MODEL)
+    assert not notes
+    assert signal_ids(found) == SIGNALS

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.identify.folders import split_folder
+from tests.identify.folders import TRUTH, split_folder
 from twinproof import cli
 from twinproof.guard.audit import audit
 from twinproof.identify.cloud import CloudNewton
@@ -188,6 +188,12 @@ def test_existing_folders_are_refused_before_work(folder: Path) -> None:
         ({"scenes": "scene_{colour}.xml"}, "--scenes: no episode has a label 'colour'"),
         ({"scenes": "scene_{object}.xml"}, "--scenes: scene_bob.xml does not exist, and an episode has object 'bob'"),
         ({"parameters": ("joint.knee.damping",)}, "no parameter of the model fits 'joint.knee.damping'"),
+        (
+            {"parameters": ("signal.typo.delay",)},
+            r"'signal.typo.delay' fits no signal that the model can be compared with. There are signal.state.delay\.",
+        ),
+        ({"parameters": ("signal.state.offset_*",)}, r"'signal.state.offset_\*' fits no signal .* signal.state.delay"),
+        ({"fix": ("signal.typo.delay=0.01",)}, "'signal.typo.delay' fits no signal that the model can be compared"),
         ({"parameters": ()}, "no parameters were named"),
         ({"method": "magic"}, "there is no method 'magic'. Use laplace, bootstrap, svgd, mdn or npe"),
     ],
@@ -205,6 +211,13 @@ def test_the_command_line_shows_the_error_and_writes_nothing(folder: Path, capsy
     assert command("identify", folder / "twin", folder / "split", *given) == 1
     assert "error: joint.hinge.damping: the stated range 1..0 must rise" in capsys.readouterr().err
     assert not (folder / "posterior").exists()
+
+
+def test_a_pattern_asks_for_the_delay_of_every_recorded_signal(folder: Path) -> None:
+    found = run(asked(folder, parameters=("signal.*.delay",), fix=tuple(f"{id}={x}" for id, x in TRUTH.items())), quiet)
+    assert found.ids == ("signal.state.delay",)
+    assert not found.unidentified
+    assert abs(found.mean("signal.state.delay")) < 0.002  # these stamps are right
 
 
 # ---- texts

@@ -18,7 +18,9 @@ from twinproof.nouns.belief import Prior
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.source import Declared, Source
 from twinproof.nouns.theta import ParameterInfo
+from twinproof.sim.parameters.base import Parameter
 from twinproof.sim.parameters.resolve import canonical, matching, nominal_value, parameter
+from twinproof.sim.readings import Reading
 
 # what the logs of one episode after another cannot tell: how measurements scatter, how late by chance, how it looks
 NEVER = (
@@ -96,18 +98,23 @@ class Stated:
 
 
 def beliefs(
-    model: Any, patterns: Sequence[str], stated: Sequence[Stated] = (), start: Mapping[str, float] | None = None
+    model: Any,
+    patterns: Sequence[str],
+    stated: Sequence[Stated] = (),
+    start: Mapping[str, float] | None = None,
+    signals: Sequence[str] = (),
 ) -> tuple[Belief, ...]:
     """The parameters of a model that fit the patterns, each with what is believed of it; a later statement wins.
 
-    Nominal values are the model's, or those of `start` where it has one.
+    Nominal values are the model's, or those of `start` where it has one. `signals` are the ids that the recorded
+    signals have of their own (`signal.NAME.delay`), which no model lists.
     """
     if not patterns:
         raise ConfigError("no parameters were named. Name some, as in 'joint.*.damping' or 'body.cube.mass'.")
     found: dict[str, Belief] = {}
     start = canonical_values(start or {})
     for pattern in patterns:
-        for each in [parameter(pattern)] if pattern.startswith("signal.") else matching(model, pattern):
+        for each in of_signals(pattern, signals) if pattern.startswith("signal.") else matching(model, pattern):
             if each.id.endswith(NEVER) or each.id.split(".")[0] in ("camera", "light", "material"):
                 if _wild(pattern):
                     continue
@@ -132,6 +139,24 @@ def beliefs(
             f"a prior was stated for {unused[0]!r}, which is none of the parameters: {', '.join(found)}. Mend its name."
         )
     return tuple(found[id] for id in sorted(found))
+
+
+def signal_ids(readings: Iterable[Reading]) -> tuple[str, ...]:
+    """The ids that recorded signals have of their own: how late stamps are, and where a tracker's frame lies."""
+    found = set()
+    for reading in readings:
+        quantities = ("delay", "offset_x", "offset_y", "offset_z") if reading.kind == "pose" else ("delay",)
+        found |= {f"signal.{reading.name}.{quantity}" for quantity in quantities}
+    return tuple(sorted(found))
+
+
+def of_signals(pattern: str, signals: Sequence[str]) -> list[Parameter]:
+    """What a pattern means among the ids of the recorded signals."""
+    found = [parameter(id) for id in signals if fnmatchcase(id, pattern)]
+    if not found:
+        there = f"There are {', '.join(signals)}." if signals else "No recorded signal was given that could have it."
+        raise ConfigError(f"{pattern!r} fits no signal that the model can be compared with. {there}")
+    return found
 
 
 def _of_objects(model: Any, stated: Sequence[Stated]) -> list[Stated]:

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from twinproof.identify import predict, seed
-from twinproof.identify.beliefs import Belief, Stated, beliefs
+from twinproof.identify.beliefs import Belief, Stated, beliefs, of_signals, signal_ids
 from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.cloud import CloudNewton, fit_cloud
 from twinproof.identify.describe import diagnostics_of
@@ -149,8 +149,6 @@ def problem_of(
 ) -> Problem:
     """The episodes matched with their scenes, and the parameters with what is believed of them."""
     lean = scene.leaner()
-    model = scene.reserving(control_delay_s=LONGEST_DELAY_S).nominal()
-    held = known or beliefs(model, question.parameters, question.priors, {**(start or {}), **question.fixed})
     matched: list[Experiment] = []
     problems: list[str] = []
     for episode in episodes:
@@ -160,11 +158,24 @@ def problem_of(
             problems.append(str(problem))
     if not matched:
         raise RecordingError(problems[0])
+    held = known or _held(scene, matched, question, {**(start or {}), **question.fixed})
     ids = tuple(belief.id for belief in held)
     fixed = {id: value for id, value in {**(start or {}), **question.fixed}.items() if id not in ids}
     own = {id: key for pattern, key in question.differ.items() for id in _matching(ids, pattern)}
     matched = [replace(each, notes=(*each.notes, *problems)) if k == 0 else each for k, each in enumerate(matched)]
     return Problem(held, tuple(matched), fixed, own)
+
+
+def _held(
+    scene: Scene, matched: Sequence[Experiment], question: Question, start: Mapping[str, float]
+) -> tuple[Belief, ...]:
+    """What is believed of the question's parameters, those of the recorded signals among them."""
+    model = scene.reserving(control_delay_s=LONGEST_DELAY_S).nominal()
+    signals = signal_ids(reading for each in matched for reading in each.readings)
+    for id in question.fixed:
+        if id.startswith("signal."):
+            of_signals(id, signals)
+    return beliefs(model, question.parameters, question.priors, start, signals)
 
 
 def _matching(ids: Sequence[str], pattern: str) -> list[str]:
