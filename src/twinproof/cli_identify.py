@@ -22,7 +22,8 @@ class Identify:
       twinproof identify twin split --parameters 'body.object.mass' --differ 'body.object.mass=object' --out posterior
       twinproof identify twin split --parameters 'joint.*.damping' --method svgd --plots plots --out posterior
 
-    A killed run goes on where it was when it is started again with the same settings.
+    A killed run that is started again with the same settings does not repeat finished stages, starts, steps of a cloud,
+    simulations and draws; particles of svgd, --actuators and --residual begin again.
     """
 
     twin: Positional[Path]

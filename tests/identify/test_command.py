@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(folder: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(asked(folder), stop)
-    assert (folder / ".posterior.fit" / "stage0.npz").is_file()
+    assert (folder / ".posterior.fit" / "start0-stage0.npz").is_file()
     assert not (folder / "posterior").exists()
     assert fits(folder) == ["reconstruct", "identify"]  # that of the whole run: nothing half done is logged
     seen: list[str] = []
@@ -116,6 +117,38 @@ def test_a_run_that_was_killed_goes_on_where_it_was(folder: Path) -> None:
     assert costs[0] == costs[1]  # stages that were finished before are counted
     assert not (folder / ".posterior.fit").exists()
     assert fits(folder) == ["reconstruct", "identify", "identify"]
+
+
+CLOUD = {"fit": "cloud", "horizons": "0.2, inf", "parameters": ("joint.hinge.damping",)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "finished", "at", "skipped"),
+    [
+        ({"starts": 3}, "start0-cost", "stage 2", 1),  # in the second start, whose first stage is finished too
+        (CLOUD, "start0-cloud", "cost", 1),
+        ({}, "draws", "predicting", 3),
+    ],
+)
+def test_whatever_was_finished_is_not_done_again_and_the_answer_is_the_same(
+    folder: Path, changes: dict[str, Any], finished: str, at: str, skipped: int
+) -> None:
+    names: list[str] = []
+    whole = run(asked(folder, out=folder / "whole", **changes), lambda done, name, total=None: names.append(name))
+
+    def stop(done: int, name: str, total: int | None = None) -> None:
+        if (folder / ".posterior.fit" / f"{finished}.npz").is_file() and name.startswith(at):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(asked(folder, **changes), stop)
+    again: list[str] = []
+    resumed = run(asked(folder, **changes), lambda done, name, total=None: again.append(name))
+    assert len(again) <= len(names) - skipped
+    np.testing.assert_array_equal(resumed.draws, whole.draws)
+    for name in ("unknowns", "starts", "cost_by_step", "validation"):
+        assert resumed.diagnostics.get(name) == whole.diagnostics.get(name)
+    assert not (folder / ".posterior.fit").exists()
 
 
 def test_a_cloud_of_points_is_another_way_to_the_same_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

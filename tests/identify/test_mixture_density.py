@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.identify.swings import PENDULUM_TRUTH, pendulum, truth_of
+from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.laplace import covariance_of, widening
 from twinproof.identify.mixture_density import MixtureDensity, torch_module, train
 from twinproof.nouns.errors import MissingExtra
@@ -60,6 +61,26 @@ def test_a_pendulum_s_posterior_is_the_gaussian_at_its_optimum():
     assert found.diagnostics["simulations"] == 400
     assert found.diagnostics["at_the_region's_edge"] == 0
     assert found.rollouts >= 400 * fitted.stages[-1].shooting.windows
+
+
+def test_simulations_that_were_finished_are_not_made_again(tmp_path):
+    fitted, method = pendulum(), MixtureDensity(simulations=200, components=2, epochs=5)
+    whole = method.infer(fitted.problem, fitted, stream(5, "mixture"))
+    keep = Checkpoint(tmp_path / "kept", "question")
+
+    def stop(done: int, name: str, total: int | None = None) -> None:
+        if name.startswith("training"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        method.infer_kept(fitted.problem, fitted, stream(5, "mixture"), stop, keep)
+    seen = []
+    resumed = method.infer_kept(
+        fitted.problem, fitted, stream(5, "mixture"), lambda done, name, total=None: seen.append(name), keep
+    )
+    assert "simulations" not in seen
+    np.testing.assert_array_equal(resumed.unknowns, whole.unknowns)
+    assert resumed.rollouts == whole.rollouts
 
 
 def test_the_same_stream_trains_the_same_network():

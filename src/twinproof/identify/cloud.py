@@ -14,12 +14,13 @@ Take this where things hit, tumble or slide, and short and long horizons are to 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinproof.identify.checkpoint import Checkpoint, chance, resume
 from twinproof.identify.fit import Fit, prior_cost
 from twinproof.identify.problem import Problem
 from twinproof.identify.weigh import LOST, Stage
@@ -85,38 +86,77 @@ def fit_cloud(
     start: np.ndarray | None = None,
     progress: Progress = quiet,
     states: States | None = None,
+    keep: Checkpoint | None = None,
 ) -> Fit:
     """The best unknowns from one start (the nominal ones where None), with slopes as the last cloud shows them.
 
     `states` gives windows their starts where the recording knows more than its readings say, such as velocities:
-    without it they are smoothed readings, which are a little wrong beside an impact.
+    without it they are smoothed readings, which are a little wrong beside an impact. `keep` remembers finished steps.
     """
     shootings = [problem.shooting(horizon_s) for horizon_s in sorted(method.horizons_s)]
     cuts = [(each, each.starts if states is None else states(each)) for each in shootings]
-    at = problem.nominal if start is None else np.array(start)
     low, high = problem.span
-    count, spread, shape = method.size(len(problem.ids)), method.spread, np.ones(len(at))
-    alone = method.alone if len(cuts) > 1 else 0
-    before: _Cloud | None = None
-    history, rolled = [], 0
-    for step in range(alone + method.steps + 1):
+    count, alone = method.size(len(problem.ids)), method.alone if len(cuts) > 1 else 0
+    kept = keep.load("cloud") if keep else None
+    if kept is None:
+        at = problem.nominal if start is None else np.array(start)
+        path = _Path(at, method.spread, np.ones(len(at)))
+    else:
+        path = _Path.of_arrays(kept, cuts)
+        resume(rng, kept["rng"])
+    for step in range(len(path.history), alone + method.steps + 1):
         seen, done = (cuts[:1], step) if step < alone else (cuts, step - alone)
-        points = _around(at, spread * shape * (high - low), (low, high), count, rng)
-        cloud = _Cloud(points, _roll(problem, seen, points), before if done else None)
+        points = _around(path.at, path.spread * path.shape * (high - low), (low, high), count, rng)
+        cloud = _Cloud(points, _roll(problem, seen, points), path.before if done else None)
+        sets = path.sets
         if done < SETTLED:
-            sets = [_Set.around(*cut, gap[0]) for cut, gap in zip(seen, cloud.gaps, strict=True)]
+            sets = tuple(_Set.around(*cut, gap[0]) for cut, gap in zip(seen, cloud.gaps, strict=True))
         stages = [_stage(problem, each, cloud, k) for k, each in enumerate(sets)]
-        here = Fit(problem, at, tuple(replace(each, share=1 / len(sets)) for each in stages))
-        history.append(here.cost)
-        progress(step + 1, f"cost {here.cost:.6g}, cloud {spread:.1%} of the ranges", alone + method.steps + 1)
+        here = Fit(problem, path.at, tuple(replace(each, share=1 / len(sets)) for each in stages))
+        progress(step + 1, f"cost {here.cost:.6g}, cloud {path.spread:.1%} of the ranges", alone + method.steps + 1)
         last = step == alone + method.steps
-        tried = points[:0] if last else _steps(here, REACH * spread * (high - low))
-        rolled += (len(points) + len(tried)) * sum(cut[0].windows for cut in seen)
+        tried = points[:0] if last else _steps(here, REACH * path.spread * (high - low))
+        rolled = path.rolled + (len(points) + len(tried)) * sum(cut[0].windows for cut in seen)
+        path = replace(path, sets=sets, history=(*path.history, here.cost), rolled=rolled)
         if not last:
             before = cloud.with_points(tried, _roll(problem, seen, tried))
             at = before.points[int(np.argmin(_costs(problem, sets, before)))]
-            spread, shape = max(spread * method.shrink, min(FINEST, spread)), _shape(here, high - low)
-    return replace(here, history=tuple(history), rollouts=rolled)
+            spread = max(path.spread * method.shrink, min(FINEST, path.spread))
+            path = replace(path, at=at, spread=spread, shape=_shape(here, high - low), before=before)
+            if keep:
+                keep.save("cloud", path.arrays() | {"rng": chance(rng)})
+    return replace(here, history=path.history, rollouts=path.rolled)
+
+
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """How far the search has come: the next centre, its cloud's width, and what the step before left."""
+
+    at: Float[np.ndarray, "G"]
+    spread: float
+    shape: Float[np.ndarray, "G"]
+    sets: tuple[_Set, ...] = ()
+    before: _Cloud | None = None
+    history: tuple[float, ...] = ()
+    rolled: int = 0
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The same after a step, to be kept."""
+        assert self.before is not None
+        found = {"at": self.at, "shape": self.shape, "points": self.before.points, "history": np.array(self.history)}
+        found |= {"spread": np.array(self.spread), "rolled": np.array(self.rolled)}
+        for k, (each, gap) in enumerate(zip(self.sets, self.before.gaps, strict=True)):
+            found |= {f"scale{k}": each.scale, f"gap{k}": gap}
+        return found
+
+    @staticmethod
+    def of_arrays(kept: Mapping[str, np.ndarray], cuts: Sequence[Cut]) -> _Path:
+        """What was kept, on the same windows."""
+        known = [k for k in range(len(cuts)) if f"gap{k}" in kept]
+        sets = tuple(_Set(*cuts[k], kept[f"scale{k}"]) for k in known)
+        before = _Cloud(kept["points"], [kept[f"gap{k}"] for k in known])
+        history = tuple(kept["history"].tolist())
+        return _Path(kept["at"], float(kept["spread"]), kept["shape"], sets, before, history, int(kept["rolled"]))
 
 
 @dataclass(frozen=True, eq=False)

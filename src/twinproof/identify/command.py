@@ -15,8 +15,9 @@ from twinproof.identify.beliefs import Stated
 from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.cloud import CloudNewton
 from twinproof.identify.fit import GaussNewton
-from twinproof.identify.infer import Found, Point, Question, identified, problem_of, written
+from twinproof.identify.infer import Found, Question, identified, problem_of
 from twinproof.identify.method import Method
+from twinproof.identify.point import Point, written
 from twinproof.identify.problem import Problem
 from twinproof.nouns.errors import ConfigError, StoreError
 from twinproof.nouns.files import remove_tree

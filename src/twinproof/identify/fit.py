@@ -139,7 +139,7 @@ def _fit(
         stages = tuple(_begin(problem, length, found, 1 / len(lengths), loose) for length in lengths)
         if not final:
             stages = tuple(replace(stage, windows=_some(stage.shooting, method.few)) for stage in stages)
-        kept = keep.load(k) if keep and not final else None
+        kept = keep.load(f"stage{k}") if keep and not final else None
         if kept is not None:
             found = _restored(problem, stages, kept)
             unknowns = found.unknowns
@@ -152,7 +152,8 @@ def _fit(
         history += costs
         unknowns = found.unknowns
         if keep and not final:
-            keep.save(k, _remembered(found) | {"rollouts": np.array([rollouts]), "history": np.array(history)})
+            spent_so_far = {"rollouts": np.array([rollouts]), "history": np.array(history)}
+            keep.save(f"stage{k}", _remembered(found) | spent_so_far)
     assert found is not None
     return replace(found, history=tuple(history), rollouts=rollouts)
 

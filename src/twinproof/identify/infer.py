@@ -7,21 +7,21 @@ episodes ─ experiments ─ delay scan, torque regression ─ Gauss–Newton �
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from twinproof.identify import predict, seed
+from twinproof.identify import predict
 from twinproof.identify.beliefs import Belief, Stated, beliefs, of_signals, signal_ids
-from twinproof.identify.checkpoint import Checkpoint
-from twinproof.identify.cloud import CloudNewton, fit_cloud
+from twinproof.identify.checkpoint import Checkpoint, chance, resume
 from twinproof.identify.describe import diagnostics_of
-from twinproof.identify.fit import Fit, GaussNewton, check_started, fit
+from twinproof.identify.fit import Fit, GaussNewton, check_started
 from twinproof.identify.identifiability import unidentified, weak_directions
 from twinproof.identify.laplace import Laplace, covariance_of, widening
 from twinproof.identify.method import Draws, Method
+from twinproof.identify.point import Point, Profiles, best_start, candidates, written
 from twinproof.identify.population import Family, family
 from twinproof.identify.problem import EPISODE, Problem
 from twinproof.identify.suspect import suspicious
@@ -41,9 +41,6 @@ from twinproof.sim.scenes_by_label import ScenesByLabel, scene_for
 
 LONGEST_DELAY_S = 0.2  # only so that the vocabulary lists delays; the fit blends commands and needs no history
 SHOWN_DRAWS = 24  # draws that predictions are made with
-
-Point = GaussNewton | CloudNewton  # ways to the point estimate
-Profiles = Callable[[int], list[float]]  # the profiled costs of so many starts, as somebody else fitted them
 
 
 @dataclass(frozen=True)
@@ -266,18 +263,10 @@ def _solve(
     warnings = suspicious(problem.experiments)
     progress(0, "looking for the delay", None)
     tries, rngs, scan, told = candidates(problem, starts, rng)
-    if profiles is not None and len(tries) > 1:
-        costs = profiles(len(tries))
-        best = int(np.argmin(costs))
-        fitted = pointed(problem, point, tries[best], rngs[best], progress)
-    else:
-        alone = keep if len(tries) == 1 else None
-        fits = [pointed(problem, point, *each, progress, alone) for each in zip(tries, rngs, strict=True)]
-        costs = [profile(each) for each in fits]
-        fitted = fits[int(np.argmin(costs))]
+    fitted, costs = best_start(problem, point, tries, rngs, progress, keep, profiles)
     check_started(fitted)
     progress(0, f"drawing: {method.name}", None)
-    drawn = method.infer(problem, fitted, rng, progress)
+    drawn = _drawn(problem, fitted, method, rng, progress, keep)
     draws, population = _values(problem, fitted, drawn, rng)
     horizons_s = predict.horizons_for(problem)
     some = drawn.unknowns[rng.permutation(len(drawn.unknowns))[:SHOWN_DRAWS]]
@@ -287,58 +276,19 @@ def _solve(
     return Found(problem, fitted, drawn, draws, population, model_error, diagnostics)
 
 
-def candidates(
-    problem: Problem, starts: int, rng: np.random.Generator
-) -> tuple[list[np.ndarray], list[np.random.Generator], list[tuple[float, float]], str]:
-    """The most promising starts, the random numbers of each, the scan of delays, and what torques told.
-
-    Each of several starts has a generator of its own, so that it does not matter where they are fitted.
-    """
-    begin, scan = seed.scan_delay(problem, problem.nominal)
-    guess, told = seed.regress_torques(problem, begin)
-    points = [begin, *([guess] if told else []), *seed.scattered(problem, starts, rng)[1:]]
-    order = seed.best_of(problem, points) if len(points) > 1 else [0]
-    tries = [points[k] for k in order[: max(1, min(starts, 4))]]
-    return tries, rng.spawn(len(tries)) if len(tries) > 1 else [rng], scan, told
-
-
-def pointed(
-    problem: Problem,
-    point: Point,
-    start: np.ndarray,
-    rng: np.random.Generator,
-    progress: Progress = quiet,
-    keep: Checkpoint | None = None,
-) -> Fit:
-    """The point estimate from one start."""
-    match point:
-        case CloudNewton():
-            return fit_cloud(problem, point, rng, start=start, progress=progress)
-        case _:
-            return fit(problem, point, start=start, progress=progress, keep=keep)
-
-
-def written(point: Point) -> Json:
-    """A point's settings as JSON, which has no infinity: a horizon of a whole episode is "inf"."""
-
-    def told(value: Json) -> Json:
-        if isinstance(value, list):
-            return [told(each) for each in value]
-        return "inf" if value == np.inf else value
-
-    settings = plain(point)
-    assert isinstance(settings, dict)
-    return {name: told(value) for name, value in settings.items()}
-
-
-def profile(fitted: Fit) -> float:
-    """A cost that fits with other noise estimates can be compared by."""
-    granted = sum(
-        stage.share * float(np.log(stage.sd[stage.shooting.entry]).sum())
-        for stage in fitted.stages
-        if stage.linear is not None
-    )
-    return float(fitted.cost + granted)
+def _drawn(
+    problem: Problem, fitted: Fit, method: Method, rng: np.random.Generator, progress: Progress, keep: Checkpoint | None
+) -> Draws:
+    """The draws, or those that were kept, with the random numbers where they then stood."""
+    if keep is None:
+        return method.infer(problem, fitted, rng, progress)
+    kept = keep.load("draws")
+    if kept is not None:
+        resume(rng, kept["rng"])
+        return Draws.of_arrays(kept)
+    drawn = method.infer_kept(problem, fitted, rng, progress, keep)
+    keep.save("draws", drawn.arrays() | {"rng": chance(rng)})
+    return drawn
 
 
 def _values(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.fit import Fit
 from twinproof.identify.method import Draws, Method
 from twinproof.identify.problem import Problem
@@ -39,7 +40,16 @@ class MixtureDensity(Method):
 
     def infer(self, problem: Problem, fitted: Fit, rng: np.random.Generator, progress: Progress = quiet) -> Draws:
         """Simulates, trains, and draws at the recording's summary."""
-        learnt = training(fitted, self.simulations, self.times, rng, progress)
+        return self._infer(fitted, rng, progress, None)
+
+    def infer_kept(
+        self, problem: Problem, fitted: Fit, rng: np.random.Generator, progress: Progress, keep: Checkpoint
+    ) -> Draws:
+        """The same; simulations are kept."""
+        return self._infer(fitted, rng, progress, keep)
+
+    def _infer(self, fitted: Fit, rng: np.random.Generator, progress: Progress, keep: Checkpoint | None) -> Draws:
+        learnt = training(fitted, self.simulations, self.times, rng, progress, keep)
         mixture, loss = train(learnt.summary, learnt.z, self, rng, progress)
         chances, means, roots = mixture(learnt.observed)
 

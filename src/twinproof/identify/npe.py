@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.fit import Fit
 from twinproof.identify.method import Draws, Method
 from twinproof.identify.mixture_density import one_thread, torch_module
@@ -40,9 +41,18 @@ class Npe(Method):
 
     def infer(self, problem: Problem, fitted: Fit, rng: np.random.Generator, progress: Progress = quiet) -> Draws:
         """Simulates, trains, and draws at the recording's summary."""
+        return self._infer(fitted, rng, progress, None)
+
+    def infer_kept(
+        self, problem: Problem, fitted: Fit, rng: np.random.Generator, progress: Progress, keep: Checkpoint
+    ) -> Draws:
+        """The same; simulations are kept."""
+        return self._infer(fitted, rng, progress, keep)
+
+    def _infer(self, fitted: Fit, rng: np.random.Generator, progress: Progress, keep: Checkpoint | None) -> Draws:
         sbi = sbi_module()
         each = max(self.simulations // self.rounds, 100)
-        learnt = training(fitted, each, self.times, rng, progress)
+        learnt = training(fitted, each, self.times, rng, progress, keep)
         flow = trained(sbi, learnt, self.estimator, rng)
         for _ in range(1, self.rounds):
             learnt = narrowed(learnt, fitted, flow, each, rng, progress)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinproof.identify.checkpoint import Checkpoint, chance, resume
 from twinproof.identify.fit import Fit, GaussNewton
 from twinproof.identify.laplace import covariance_of, widening
 from twinproof.identify.problem import Problem
@@ -303,6 +304,11 @@ class Training:
     observed: Float[np.ndarray, "D"]
     rollouts: int
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All but the region, to be kept."""
+        told = {"z": self.z, "summary": self.summary, "observed": self.observed}
+        return told | {"rollouts": np.array(self.rollouts)}
+
     @property
     def strangeness(self) -> float:
         """The largest number of the recording's summary, in sd of the simulations: beyond four it is unlike them."""
@@ -358,15 +364,30 @@ def _check_straight(simulator: Simulator, where: Region, times: float) -> None:
 
 
 def training(
-    fitted: Fit, simulations: int, times: float, rng: np.random.Generator, progress: Progress = quiet
+    fitted: Fit,
+    simulations: int,
+    times: float,
+    rng: np.random.Generator,
+    progress: Progress = quiet,
+    keep: Checkpoint | None = None,
 ) -> Training:
-    """Simulations drawn evenly within `times` posterior sd of the fit, the posterior being Laplace's."""
+    """Simulations drawn evenly within `times` posterior sd of the fit, the posterior being Laplace's.
+
+    `keep` remembers what was simulated, whole once it is finished.
+    """
     covariance = covariance_of(fitted)
     widened = widening(fitted, covariance)
     where = region(fitted, covariance * np.outer(widened, widened), times)
+    kept = keep.load("simulations") if keep else None
+    if kept is not None:
+        resume(rng, kept["rng"])
+        return Training(where, kept["z"], kept["summary"], kept["observed"], int(kept["rollouts"]))
     simulator = Simulator(fitted, rng)
     _check_straight(simulator, where, times)
     unknowns, z = where.draw(simulations, rng)
     summary, observed = simulator.summaries(unknowns, progress), simulator.observed
     centre, spread = summary.mean(axis=0), np.maximum(summary.std(axis=0), 1e-9)
-    return Training(where, z, (summary - centre) / spread, (observed - centre) / spread, simulator.rollouts)
+    found = Training(where, z, (summary - centre) / spread, (observed - centre) / spread, simulator.rollouts)
+    if keep:
+        keep.save("simulations", found.arrays() | {"rng": chance(rng)})
+    return found

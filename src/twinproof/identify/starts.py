@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 from twinproof import __version__
 from twinproof.fleet.spread import Piece, Where, spread
 from twinproof.identify.command import Asked, point_of, question_of
-from twinproof.identify.infer import candidates, pointed, problem_of, profile, written
+from twinproof.identify.infer import problem_of
+from twinproof.identify.point import candidates, pointed, profile, written
 from twinproof.nouns.errors import PosteriorError
 from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.hashing import Json, content_key
