@@ -62,6 +62,9 @@ class Identify:
     """A new JSON file: the motors' friction as a law of its own (bristles, Stribeck, load), and whether it helps."""
     residual: Path | None = None
     """A new folder: a learned correction of joint torques, kept only if it helps on validation."""
+    calibration_check: int = 0
+    """Simulate so many recordings under draws of the posterior, fit each again, and say whether the draws' ranks are
+    even: is the method honest about recordings like these? Each costs a fit's last stage and the method's draws."""
     on: str = ""
     """Where --starts are fitted: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md). Same numbers anywhere."""
 

@@ -99,3 +99,15 @@ def test_truths_that_fit_no_unknowns_are_refused():
     found = calibrate(("x",), np.zeros((3, 1)), lambda k, truth: (np.zeros((5, 1)), np.zeros(5)))
     with pytest.raises(PosteriorError, match="has no unknown 'y'; it has x"):
         found.coverage("y")
+
+
+def test_data_that_nothing_can_be_inferred_from_is_counted_and_not_ranked():
+    draws = np.array([[0.1], [0.4], [0.8]])
+
+    def infer(k: int, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        return None if k == 1 else (draws, np.zeros(3))
+
+    found = calibrate(("x",), np.array([[0.2], [0.3], [0.9]]), infer)
+    assert (found.failed, found.ranks[:, 0].tolist()) == (1, [pytest.approx(1 / 3), 1.0])
+    with pytest.raises(PosteriorError, match="nothing could be inferred from any of 3 simulated data sets"):
+        calibrate(("x",), np.zeros((3, 1)), lambda k, truth: None)

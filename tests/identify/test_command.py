@@ -175,6 +175,16 @@ def test_fits_are_named() -> None:
         point_of("luck", None)
 
 
+def test_the_calibration_check_is_said_kept_and_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fixed = ("--fix", "body.bob.mass=0.6", "actuator.hinge.gain=1.2")
+    given = ("--parameters", "joint.hinge.damping", *fixed, "--calibration-check", 6, "--plots", folder / "plots")
+    assert command("identify", folder / "twin", folder / "split", *given, "--out", folder / "posterior") == 0
+    assert "calibration check: 6 recordings simulated under draws of this posterior" in capsys.readouterr().out
+    told = Posterior.load(folder / "posterior").diagnostics["calibration_check"]
+    assert len(told["unknowns"]["joint.hinge.damping"]["ranks"]) == 6
+    assert (folder / "plots" / "calibration_ranks.png").read_bytes()[:4] == b"\x89PNG"
+
+
 def test_pictures_are_drawn_where_they_are_asked_for(folder: Path) -> None:
     run(asked(folder, plots=folder / "plots"), quiet)
     drawn = list((folder / "plots").glob("*.png"))

@@ -6,7 +6,7 @@ If the inference is honest, ranks are even. Too many at both ends: intervals are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -139,6 +139,13 @@ class Calibration:
     scores: Float[np.ndarray, "K P"]  # interval scores on the natural scale
     crps: Float[np.ndarray, "K P"]
     level: float = 0.9
+    failed: int = 0  # data sets that nothing could be inferred from, beside the K
+
+    def only(self, names: Sequence[str]) -> Calibration:
+        """The same of some unknowns."""
+        kept = [self.names.index(name) for name in names]
+        ranks, inside, scores, crps = (each[:, kept] for each in (self.ranks, self.inside, self.scores, self.crps))
+        return Calibration(tuple(names), ranks, inside, scores, crps, self.level, self.failed)
 
     def coverage(self, name: str) -> Coverage:
         """Of one unknown."""
@@ -173,14 +180,15 @@ class Calibration:
 def calibrate(
     names: tuple[str, ...],
     truths: np.ndarray,
-    infer: Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    infer: Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray] | None],
     level: float = 0.9,
     progress: Progress = quiet,
 ) -> Calibration:
     """Simulation-based calibration over truths (K, P).
 
     `infer(k, truth)` simulates data number k under the truth, infers from it anew, and gives draws (N, P) with log
-    weights. For the ranks to be even, truths must come from the prior that `infer` uses.
+    weights, or None where nothing can be inferred. For the ranks to be even, truths must come from the prior that
+    `infer` uses.
     """
     if truths.ndim != 2 or not len(truths) or truths.shape[1] != len(names):
         raise PosteriorError(
@@ -189,11 +197,20 @@ def calibrate(
         )
     ranks, inside, scores, ranked = [], [], [], []
     for k, truth in enumerate(truths):
-        draws, log_weights = infer(k, truth)
+        told = infer(k, truth)
+        if told is None:
+            continue
+        draws, log_weights = told
         low, high = central(draws, log_weights, level)
         ranks.append(rank(draws, truth, log_weights))
         inside.append(covered(low, high, truth))
         scores.append(interval_score(low, high, truth, level))
         ranked.append(crps(draws, truth, log_weights))
         progress(k + 1, f"{100 * float(np.mean(inside)):.0f} % inside", len(truths))
-    return Calibration(names, np.array(ranks), np.array(inside), np.array(scores), np.array(ranked), level)
+    if not ranks:
+        raise PosteriorError(
+            f"nothing could be inferred from any of {len(truths)} simulated data sets. Leave the check out, and look "
+            "at how single draws move."
+        )
+    failed = len(truths) - len(ranks)
+    return Calibration(names, np.array(ranks), np.array(inside), np.array(scores), np.array(ranked), level, failed)

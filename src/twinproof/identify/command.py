@@ -55,6 +55,7 @@ class Asked:
     residual: Path | None
     on: str = ""
     free_starts: bool | None = None
+    calibration_check: int = 0
 
 
 @contextmanager
@@ -95,6 +96,7 @@ def run(asked: Asked, progress: Progress) -> Posterior:
         seed_number=asked.seed,
         ledger=split.ledger.head(),
         profiles=profiles,
+        check=asked.calibration_check,
     )
     split.log_fit("identify", posterior.hash, posterior.episodes, started, datetime.now(UTC))
     posterior.save(asked.out)
@@ -112,7 +114,7 @@ def run(asked: Asked, progress: Progress) -> Posterior:
         from twinproof.identify.plots import draw_all
 
         progress(0, "drawing pictures", None)
-        draw_all(found, asked.plots, checked)
+        draw_all(found, asked.plots, checked, posterior.diagnostics.get("calibration_check"))
     return posterior
 
 

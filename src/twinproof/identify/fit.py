@@ -124,8 +124,7 @@ def _fit(
     bodies = _of_free_bodies(model)
     asked = ~bodies if method.free_starts is None else np.full(model.nv, method.free_starts)
     free = asked if asked.any() else None
-    held = bodies.any() and method.free_starts is not True
-    lengths_s = method.horizons_s[:-1] if held and len(method.horizons_s) > 2 else method.horizons_s
+    lengths_s = stages_of(problem, method)
     # A motion that magnifies nothing is first followed over long stretches: short windows say little of a servo.
     calm = free is not None and free.all() and len(lengths_s) > 1 and _calm_motion(problem, unknowns, method.calm_s)
     if calm:
@@ -156,6 +155,12 @@ def _fit(
             keep.save(f"stage{k}", _remembered(found) | spent_so_far)
     assert found is not None
     return replace(found, history=tuple(history), rollouts=rollouts)
+
+
+def stages_of(problem: Problem, method: GaussNewton) -> tuple[tuple[float, ...], ...]:
+    """The window lengths of each stage: bodies whose starts are held need no short windows at the end."""
+    held = _of_free_bodies(problem.experiments[0].scene.nominal()).any() and method.free_starts is not True
+    return method.horizons_s[:-1] if held and len(method.horizons_s) > 2 else method.horizons_s
 
 
 def _of_free_bodies(model: Any) -> np.ndarray:

@@ -24,6 +24,8 @@ from twinproof.identify.method import Draws, Method
 from twinproof.identify.point import Point, Profiles, best_start, candidates, written
 from twinproof.identify.population import Family, family
 from twinproof.identify.problem import EPISODE, Problem
+from twinproof.identify.recheck import diagnostics as ranks_told
+from twinproof.identify.recheck import recheck
 from twinproof.identify.suspect import suspicious
 from twinproof.nouns.belief import Discrepancy, Population, unmoved
 from twinproof.nouns.episode import Episode
@@ -105,8 +107,12 @@ def identified(
     seed_number: int = 0,
     ledger: LedgerHead | None = None,
     profiles: Profiles | None = None,
+    check: int = 0,
 ) -> tuple[Posterior, Found, Json]:
-    """The same, with what it was made of and how its bands cover validation: for pictures and studies."""
+    """The same, with what it was made of and how its bands cover validation: for pictures and studies.
+
+    With `check`, so many recordings are simulated under the posterior's draws and fitted again: are its ranks even?
+    """
     method, point = method or Laplace(), point or GaussNewton()
     rng = rng or np.random.default_rng(seed_number)
     begun, cpu = time.perf_counter(), time.process_time()
@@ -117,6 +123,10 @@ def identified(
         unseen = problem_of(Scene.of(twin), validation.recording.episodes, question, dict(twin.start), problem.beliefs)
         checked = found.coverage_on(unseen, rng)
     diagnostics = {**found.diagnostics, "validation": checked} if checked is not None else dict(found.diagnostics)
+    if check:
+        unsure = {name.split(" of ")[0] for name in unidentified(problem, found.drawn.unknowns)}
+        ranked = recheck(found.fitted, found.drawn, method, point, check, seed_number, progress, keep)
+        diagnostics["calibration_check"] = ranks_told(ranked, unsure)
     diagnostics["cost"] = {
         "wall_s": round(time.perf_counter() - begun, 2),
         "cpu_s": round(time.process_time() - cpu, 2),

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from twinproof.identify.infer import Found
 
 
-def draw_all(found: Found, folder: Path, validation: Json | None = None) -> tuple[Path, ...]:
+def draw_all(
+    found: Found, folder: Path, validation: Json | None = None, ranked: Json | None = None
+) -> tuple[Path, ...]:
     """Draws everything into a new folder, all of it or nothing, and returns the pictures' paths.
 
     fit_SIGNAL.png          measured and simulated, with the residuals
@@ -42,6 +44,7 @@ def draw_all(found: Found, folder: Path, validation: Json | None = None) -> tupl
     residual_spectra.png    what the fit leaves over, where windows are long enough
     predictive.png          how bands cover unseen episodes, where `validation` (of `Found.coverage_on`) tells
     delay_scan.png          where a delay was asked for
+    calibration_ranks.png   where truths rank, with a calibration check (`ranked`, of the posterior's diagnostics)
     """
     import matplotlib
 
@@ -57,6 +60,8 @@ def draw_all(found: Found, folder: Path, validation: Json | None = None) -> tupl
             paths.append(draw_predictive(found, validation, scratch / "predictive.png"))
         if scan:
             paths.append(draw_delays(scan, scratch / "delay_scan.png"))
+        if ranked is not None:
+            paths.append(draw_ranks(ranked, scratch / "calibration_ranks.png"))
     return tuple(folder / path.name for path in paths)
 
 
@@ -137,4 +142,31 @@ def draw_delays(scan: Json, path: Path) -> Path:
     axes.set(xlabel="delay of all commands, ms", ylabel="misfit above the best\n(log likelihood)")
     axes.set_ylim(bottom=-0.06 * max(float(misfit.max()), 1.0))
     axes.grid(alpha=0.25)
+    return save(figure, path)
+
+
+def draw_ranks(ranked: Json, path: Path) -> Path:
+    """For every unknown the share of truths below each rank; inside the grey band nine even samples in ten stay."""
+    from scipy.stats import beta
+
+    told = ranked["unknowns"]
+    columns = min(4, len(told))
+    rows = -(-len(told) // columns)
+    figure = sheet(
+        max(6.5, 0.6 + 2.6 * columns),
+        1.0 + 2.7 * rows,
+        f"Ranks of truths in {ranked['recordings']} simulated recordings: 90 % intervals cover {ranked['covered']:.0%}",
+    )
+    count = int(ranked["recordings"])
+    share = np.arange(1, count + 1) / count
+    low, high = (beta.ppf(q, np.arange(1, count + 1), count - np.arange(count)) for q in (0.05, 0.95))
+    for k, (name, each) in enumerate(told.items()):
+        axes = figure.add_subplot(rows, columns, k + 1)
+        axes.fill_betweenx(share, low, high, color=GREY, alpha=0.25, linewidth=0)
+        axes.plot([0, 1], [0, 1], "--", color=BLACK, linewidth=1)
+        axes.step(np.sort(np.array(each["ranks"], dtype=float)), share, where="post", color=BLUE)
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="rank", title=f"{name}\np = {each['p_value']:.2g}")
+        if k % columns == 0:
+            axes.set_ylabel("share of truths")
+        axes.grid(alpha=0.25)
     return save(figure, path)

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from twinproof.identify import recheck
 from twinproof.nouns.belief import weighted_quantile
 from twinproof.nouns.posterior import Posterior
 
@@ -50,6 +51,9 @@ def posterior(found: Posterior, out: Path, console: Console | None = None) -> No
             f"validation: 90 % bands cover {checked['covered']:.1%} of {len(checked['episodes'])} episodes that "
             f"nothing was fitted to (the spread of the parameters alone: {checked['covered_by_parameters_alone']:.1%})"
         )
+    ranked = diagnostics.get("calibration_check")
+    if ranked:
+        console.print(recheck.sentence(ranked))
     cost = diagnostics.get("cost", {})
     if cost:
         console.print(f"{cost['windows_rolled']} windows rolled, {cost['cpu_s']} CPU-seconds, {cost['wall_s']} s")
