@@ -81,6 +81,78 @@ def test_degrees_for_radians_are_suspected() -> None:
     assert "state.hinge reaches" in suspicious([each])[0]
 
 
+@pytest.mark.parametrize("text", [PENDULUM, DOUBLE, SERVO])
+@pytest.mark.parametrize("kinds", [("state",), ("state", "velocity")])
+def test_degrees_are_suspected_of_hinges_without_stops(text: str, kinds: tuple[str, ...]) -> None:
+    episode = swing(text, seconds=1.5, kinds=kinds, noise={"state": 1e-3}, size=0.6)
+    turned = {name: column(episode, name, np.degrees) for name in kinds}
+    found = suspicious([of(text, episode, **turned)])
+    assert any("Degrees? State the unit in the rig" in sentence for sentence in found), found
+    assert suspicious([of(text, episode)]) == ()
+
+
+def test_servos_whose_commands_are_in_degrees_too_are_suspected_and_so_is_either_alone() -> None:
+    episode = swing(SERVO, seconds=2.0, size=0.8)
+    state, sent = (column(episode, name, np.degrees) for name in ("state", "command"))
+    only("rad/s under a position servo. Degrees?", [of(SERVO, episode, state=state, command=sent)])
+    only("times as far as its commands ask. Degrees?", [of(SERVO, episode, state=state)])
+    only("as far as its commands ask. Degrees there?", [of(SERVO, episode, command=sent)])
+
+
+def test_a_servo_that_is_blocked_or_pushed_aside_is_not_taken_for_degrees() -> None:
+    episode = swing(SERVO, seconds=2.0, size=0.8)
+    blocked = column(episode, "state", lambda q: q / 60)
+    assert suspicious([of(SERVO, episode, state=blocked)]) == ()
+    held = column(episode, "command", lambda sent: sent / 300)
+    assert suspicious([of(SERVO, episode, command=held)]) == ()
+
+
+def test_positions_in_degrees_beside_velocities_in_radians_are_said() -> None:
+    episode = swing(PENDULUM, kinds=("state", "velocity"))
+    found = suspicious([of(PENDULUM, episode, state=column(episode, "state", np.degrees))])
+    assert any("times the slope of state.hinge: degrees?" in sentence for sentence in found)
+
+
+@pytest.mark.parametrize("text", [PENDULUM, DOUBLE, SERVO])
+@pytest.mark.parametrize(("times", "said"), [(1000.0, "N mm?"), (0.001, "kN m?")])
+def test_torques_off_by_a_thousand_are_suspected(text: str, times: float, said: str) -> None:
+    episode = swing(text, seconds=1.5, kinds=("state", "torque"), noise={"state": 1e-4}, size=0.6)
+    only(
+        f"of the torque that the motion takes. {said}" if times < 1 else said,
+        [of(text, episode, torque=column(episode, "torque", lambda torque: times * torque))],
+    )
+    assert suspicious([of(text, episode)]) == ()
+    strong = column(episode, "torque", lambda torque: 3 * torque)  # a gain that is off is no unit
+    assert suspicious([of(text, episode, torque=strong)]) == ()
+
+
+def leaning(gravity: str = "0 0 -9.81", sign: float = 1.0) -> Episode:
+    """A servo that goes to five places and rests there, in a world whose gravity points somewhere."""
+    scene = Scene(SERVO.replace('timestep="0.004"', f'timestep="0.004" gravity="{gravity}"'))
+    sent = np.repeat(np.array([0.6, -0.5, 1.2, 0.2, -1.1]), 250)[:, None]
+    told = joint_signals(moved(scene, sent, qpos=np.array([0.6])), sent, 2, None, ("state", "torque"))
+    old = told["torque"]
+    torque = signal("torque", old.kind, {"hinge": sign * old.column("hinge")}, old.time_s)
+    return Episode.of({**told, "torque": torque}, {})
+
+
+@pytest.mark.parametrize(
+    ("gravity", "sign", "way"),
+    [("0 0 9.81", 1.0, (0, 0, 1)), ("9.81 0 0", 1.0, (1, 0, 0)), ("0 0 -9.81", -1.0, (0, 0, 1))],
+)
+def test_torques_at_rest_tell_where_gravity_points(gravity: str, sign: float, way: tuple[float, ...]) -> None:
+    (found,) = suspicious([of(SERVO, leaning(gravity, sign))])
+    told = re.search(r"torque at rest says that gravity points along \((.*?)\), and the scene has it along ", found)
+    assert told is not None
+    assert [float(each) for each in told[1].split(", ")] == pytest.approx(way, abs=0.1)
+    assert found.endswith("Is the robot mounted otherwise, or a torque's sign turned?")
+
+
+def test_gravity_where_the_scene_has_it_is_met_with_silence_whatever_the_mass() -> None:
+    assert suspicious([of(SERVO, leaning())]) == ()
+    assert suspicious([of(SERVO.replace('mass=".5"', 'mass="1.2"'), leaning())]) == ()
+
+
 def test_millimetres_for_metres_are_suspected_of_slides_and_of_poses() -> None:
     text = DRAWER.replace('axis="1 0 0" damping="2"', 'axis="1 0 0" damping="2" range="-.3 .3" limited="true"')
     motion = moved(Scene(text), seconds=0.5, qvel=np.array([0.8, 0.0]))

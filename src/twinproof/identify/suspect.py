@@ -9,6 +9,7 @@ import numpy as np
 
 from twinproof.identify.fit import Fit
 from twinproof.identify.identifiability import episode_shifts
+from twinproof.identify.suspect_forces import suspicious_forces
 from twinproof.sim.experiment import Experiment
 from twinproof.sim.parameters.base import names
 from twinproof.sim.readings import Reading
@@ -21,16 +22,17 @@ BUMPED = 12.0  # a window whose gaps are so many times the usual
 
 
 def suspicious(experiments: Sequence[Experiment]) -> tuple[str, ...]:
-    """What can be seen without simulating: units, clipping, rates, signals that contradict one another."""
+    """What can be seen without simulating: units, clipping, rates, signals and forces that contradict one another."""
     found: list[str] = []
     for each in experiments:
         model: Any = each.scene.nominal()
         found += [f"episode {each.id}: {text}" for text in _gravity(model)]
         for reading in each.readings:
             found += [f"episode {each.id}: {text}" for text in (*_units(reading, model), *_clipped(reading))]
-        found += [
-            f"episode {each.id}: {text}" for text in (*_rates(each), *_clipped_commands(each, model), *_slopes(each))
-        ]
+        others = (*_rates(each), *_clipped_commands(each, model), *_slopes(each))
+        found += [f"episode {each.id}: {text}" for text in others]
+        if not any(f"episode {each.id}: " in text and "Degrees?" in text for text in found):
+            found += [f"episode {each.id}: {text}" for text in suspicious_forces(each)]
     return _gathered(found)
 
 
@@ -140,7 +142,8 @@ def _slopes(each: Experiment) -> list[str]:
                     continue
                 share = float(slope[seen] @ speed[seen]) / power
                 if share < 0.5 or share > 2.0:
-                    hint = "degrees?" if 40 < abs(share) < 80 else "another sign, unit or joint order?"
+                    as_degrees = 40 < abs(share) < 80 or 40 < 1 / max(abs(share), 1e-9) < 80
+                    hint = "degrees?" if as_degrees else "another sign, unit or joint order?"
                     found.append(f"{entry} is {share:.3g} times the slope of {other.name}.{label}: {hint}")
     return found
 
