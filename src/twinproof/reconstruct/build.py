@@ -31,6 +31,7 @@ from twinproof.reconstruct.assemble import Physical, Room, Thing, assembled
 from twinproof.reconstruct.board_block import Board, FoundBoards, found_boards
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
 from twinproof.reconstruct.clips import clips_of, hand_clip, offsets_of
+from twinproof.reconstruct.depth_beside import depth_notes
 from twinproof.reconstruct.hand_block import FoundHands, found_hands
 from twinproof.reconstruct.moving import Workbench, jointed, refined
 from twinproof.reconstruct.object_block import FORMAT as OBJECT_FORMAT
@@ -132,7 +133,8 @@ def _object(
         if each in fresh.videos:
             every = max(1, len(fresh.videos[each]) // RIDING_FRAMES)
             clips[each] = hand_clip(fresh, rig, each, camera, room.robot, room.found, how.table, every)
-    return found_object(clips, name, how.table, how.shaping, (f"from episode {episode.id[:8]}",), progress)
+    notes = (f"from episode {episode.id[:8]}", *depth_notes(rig, fresh, tuple(clips)))
+    return found_object(clips, name, how.table, how.shaping, notes, progress)
 
 
 def _episode(calibration: Calibration, label: str, room: Room) -> Episode:

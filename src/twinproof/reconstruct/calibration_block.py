@@ -19,7 +19,7 @@ from twinproof.nouns.strict import build, plain
 from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_calibrate import Calibrated, calibrate, start_of
 from twinproof.reconstruct.robot_fit import CAMERA, Robot, shrunk_lens
-from twinproof.reconstruct.robot_frames import LONGEST_PX, robot_frames, still_cameras
+from twinproof.reconstruct.robot_frames import LONGEST_PX, robot_frames, standing, still_cameras
 from twinproof.reconstruct.robot_match import check, match
 from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
 
@@ -108,9 +108,9 @@ def robot_of(scene: Scene, rig: Rig) -> Robot:
 
 
 def _edge_m(rig: Rig) -> float:
-    """Triangles of two to three pixels, as the still cameras see the robot."""
+    """Triangles of two to three pixels, as the cameras that stand see the robot."""
     sizes = []
-    for name in still_cameras(rig):
+    for name in standing(rig):
         mount, lens = rig.cameras[name].mount, rig.cameras[name].intrinsics
         assert mount is not None
         assert lens is not None
@@ -124,7 +124,7 @@ def found_robot(
 ) -> tuple[FoundRobot, Calibrated]:
     """Calibrates all still cameras of the rig together with the joints; refuses what does not match."""
     rig = calibration.recording.rig
-    cameras = still_cameras(rig)
+    cameras = still_cameras(calibration.recording)
     if not cameras:
         raise TwinError(
             "no camera of the rig stands still with a known lens: nothing shows the robot from outside. State "

@@ -11,6 +11,7 @@ from twinproof.nouns.episode import Episode
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Rig
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
+from twinproof.reconstruct.depth_beside import depth_of
 from twinproof.reconstruct.hand_camera_frames import Hand, HandFrames, clip_of, smooth
 from twinproof.reconstruct.hand_views import Ride, agreed
 from twinproof.reconstruct.robot_fit import Robot
@@ -47,7 +48,8 @@ def clips_of(
             placed = robot.poses.at(row - less)
             splats = robot.fine.towards(grey, placed, view)
             masks.append(render(splats, view, moved=moved(robot.fine, placed), what=("alpha",)).alpha > 0.3)
-        clips[name] = Clip(name, times, rgb, k, np.broadcast_to(pose, (len(times), 4, 4)), np.stack(masks))
+        deep = depth_of(rig, episode, name, lens, picked.tolist())
+        clips[name] = Clip(name, times, rgb, k, np.broadcast_to(pose, (len(times), 4, 4)), np.stack(masks), deep)
         progress(len(clips), f"clip of {name}", len(found.cameras))
     return clips
 
@@ -74,7 +76,8 @@ def hand_clip(
         for at in (begin, begin + camera.readout_s)
     ]
     ride = agreed(Ride(lens, rgb, ~grown(clip.robot, GROW_PX), np.stack(ends, axis=1)), table)
-    return replace(clip, T_world_camera=ride.at(0.5), sweep=ride.sweep)
+    deep = depth_of(rig, episode, name, lens, picked.tolist())
+    return replace(clip, T_world_camera=ride.at(0.5), sweep=ride.sweep, depth_m=deep)
 
 
 def grown(masks: np.ndarray | None, by_px: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.views import Views
+from twinproof.reconstruct.depth_shape import points_on
 from twinproof.reconstruct.generate import Generator
 from twinproof.reconstruct.generate_check import admit
 from twinproof.reconstruct.generate_fit import Outline, fit_similarity
@@ -21,7 +22,8 @@ def generated(
 ) -> FoundObject:
     """A model's shape, made from the view that shows most of the object, in the size and place that outlines ask for.
 
-    It must agree with every view and rest on the table; it is declared.
+    Depth, where there is some, tells its size too, and one view is enough then. It must agree with every view and rest
+    on the table; it is declared.
     """
     from twinproof.reconstruct.surface import bind  # needs torch
 
@@ -32,7 +34,8 @@ def generated(
     best = max(shown, key=lambda view: int(np.sum(view.mask == number)))
     made = generator.complete(best.rgb, np.asarray(best.mask == number), best.depth_m, best.intrinsics)
     outlines = [Outline(np.asarray(v.mask == number), v.intrinsics, v.T_world_camera) for v in shown]
-    fit = fit_similarity(made.mesh, None, outlines)
+    points = points_on(views, group)
+    fit = fit_similarity(made.mesh, points if len(points) else None, outlines)
     passed = admit(made, fit, outlines, np.array([*table.normal, table.offset_m]))
     middle = np.eye(4)
     middle[:3, 3] = (passed.mesh.vertices.min(axis=0) + passed.mesh.vertices.max(axis=0)) / 2

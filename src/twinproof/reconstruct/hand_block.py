@@ -13,7 +13,8 @@ from twinproof.nouns.errors import TwinError
 from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress, quiet
-from twinproof.nouns.rig import Intrinsics, Mount, Rig
+from twinproof.nouns.recording import Recording
+from twinproof.nouns.rig import Intrinsics, Mount
 from twinproof.nouns.strict import build, plain
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot, triple
 from twinproof.reconstruct.clips import hand_of, offsets_of
@@ -21,6 +22,7 @@ from twinproof.reconstruct.hand_camera import HandCamera, Prior, Start, hand_cam
 from twinproof.reconstruct.hand_camera_frames import HandFrames, hand_frames
 from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_fit import Robot, shrunk_lens
+from twinproof.reconstruct.robot_frames import takes_depth
 from twinproof.sim.grid import Plane
 from twinproof.sim.render_camera import Lens
 
@@ -49,10 +51,12 @@ class FoundHands:
         return build(cls, data, str(path), TwinError)
 
 
-def riding_cameras(rig: Rig) -> tuple[str, ...]:
-    """Cameras of the rig that are mounted on a link and whose lens is known."""
+def riding_cameras(recording: Recording) -> tuple[str, ...]:
+    """Cameras that are mounted on a link and whose lens is known; those that take depth have no colours to fit."""
     return tuple(
-        name for name, c in rig.cameras.items() if c.mount is not None and c.mount.parent != "world" and c.intrinsics
+        name
+        for name, c in recording.rig.cameras.items()
+        if c.mount is not None and c.mount.parent != "world" and c.intrinsics and not takes_depth(recording, name)
     )
 
 
@@ -65,7 +69,7 @@ def found_hands(
     would only pull at it.
     """
     rig, cameras, notes = calibration.recording.rig, dict[str, FoundCamera](), list[str]()
-    for name in riding_cameras(rig):
+    for name in riding_cameras(calibration.recording):
         camera = rig.cameras[name]
         assert camera.mount is not None
         try:

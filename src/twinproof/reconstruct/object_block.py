@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.generate import Generator
     from twinproof.reconstruct.masks_track import Track
     from twinproof.reconstruct.segmenters import Segmenter
-    from twinproof.reconstruct.surface_refine import Sight
+    from twinproof.reconstruct.shape import Shape
+    from twinproof.reconstruct.surface_refine import Refined, Sight
 
 FORMAT = "twinproof/reconstruct-object/3"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
@@ -249,22 +250,18 @@ def shaped(
     Tips that stick out of a hull move the middle of the box around it by half their length, and this one hardly.
     """
     from twinproof.reconstruct.collision import mass_properties
-    from twinproof.reconstruct.shape import ShapeRecipe, shape_from_masks
-    from twinproof.reconstruct.surface import bind
-    from twinproof.reconstruct.surface_refine import Refining, photos_of, refine, sights_of
-    from twinproof.reconstruct.texture import vertex_colours
+    from twinproof.reconstruct.depth_shape import measured
+    from twinproof.reconstruct.surface_refine import sights_of
 
-    sights = sights_of(views, group)
+    sights, deep = sights_of(views, group), measured(views, group)
     shown = [s for s in sights if (s.silhouette.mask == 1).any()]
-    if len(shown) < 2:
+    if len(shown) < 2 and not deep:
         raise TwinError(
-            f"{name} is seen by {len(shown)} of {len(sights)} views, and one has no shape. Add a camera, a scan by "
-            "the wrist camera, or give a generator (docs/reconstruct.md)."
+            f"{name} is seen by {len(shown)} of {len(sights)} views without depth, and one has no shape. Add a camera, "
+            "a scan by the wrist camera or a depth camera, or give a generator (docs/reconstruct.md)."
         )
-    first = shape_from_masks([s.silhouette for s in shown], ShapeRecipe(across=96, faces=4000), support=table)
-    mesh, _ = vertex_colours(first.mesh, photos_of(shown))
-    how = Refining(area_weight=AREA, support=table)
-    done = refine(bind(mesh, per_face=1, group=name), shown, how, progress=progress)
+    first = _first_shape(views, group, shown, table, deep)
+    done = _refined(first.mesh, shown, name, table, deep, progress)
     middle = np.eye(4)
     middle[:3, 3] = mass_properties(done.mesh, mass_kg=1.0).com_m
     back = np.linalg.inv(middle)
@@ -273,6 +270,34 @@ def shaped(
     return FoundObject(
         name, done.mesh.moved(back), splats, middle, iou, (*notes, *first.notes, *views.notes), first.declared
     )
+
+
+def _first_shape(views: Views, group: str, shown: Sequence[Sight], table: Plane, deep: bool) -> Shape:
+    """By fusion where depth was measured, else the hull of the outlines."""
+    from twinproof.reconstruct.depth_shape import fused
+    from twinproof.reconstruct.shape import ShapeRecipe, shape_from_masks
+
+    recipe, outlines = ShapeRecipe(across=96, faces=4000), [s.silhouette for s in shown]
+    if deep:
+        return fused(views, group, outlines, recipe, table)
+    return shape_from_masks(outlines, recipe, support=table)
+
+
+def _refined(mesh: Mesh, shown: Sequence[Sight], name: str, table: Plane, deep: bool, progress: Progress) -> Refined:
+    """The mesh pulled by outlines, colours and depth; where one picture alone shows it, only painted.
+
+    The least surface stands in for what outlines leave open at the top, and depth leaves nothing open there.
+    """
+    from twinproof.reconstruct.surface import bind
+    from twinproof.reconstruct.surface_refine import Refined, Refining, painted, photos_of, refine
+    from twinproof.reconstruct.texture import vertex_colours
+
+    coloured, _ = vertex_colours(mesh, photos_of(shown))
+    bound = bind(coloured, per_face=1, group=name)
+    if len(shown) < 2:
+        return Refined(painted(bound, bound.vertices, shown))
+    how = Refining(area_weight=0.0 if deep else AREA, support=table)
+    return refine(bound, shown, how, progress=progress)
 
 
 def _iou(splats: Splats, sight: Sight) -> float:

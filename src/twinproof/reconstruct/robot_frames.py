@@ -16,7 +16,9 @@ from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress, quiet
+from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Camera, Rig
+from twinproof.reconstruct.depth_beside import is_depth
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -81,11 +83,21 @@ def joint_angles(episode: Episode, rig: Rig) -> Angles:
     return Angles(main.time_s + clock, np.stack(columns, axis=1))
 
 
-def still_cameras(rig: Rig) -> tuple[str, ...]:
-    """Cameras of the rig that stand in the world and whose lens is known."""
+def standing(rig: Rig) -> tuple[str, ...]:
+    """Cameras of the rig, of colour or depth, that stand in the world and whose lens is known."""
     return tuple(
         name for name, c in rig.cameras.items() if c.mount is not None and c.mount.parent == "world" and c.intrinsics
     )
+
+
+def still_cameras(recording: Recording) -> tuple[str, ...]:
+    """Cameras that stand in the world and whose lens is known; those that take depth have no colours to fit."""
+    return tuple(name for name in standing(recording.rig) if not takes_depth(recording, name))
+
+
+def takes_depth(recording: Recording, camera: str) -> bool:
+    """Whether a camera's pictures are depth in any episode."""
+    return any(camera in e.videos and is_depth(e.videos[camera]) for e in recording.episodes)
 
 
 def robot_frames(

@@ -1,8 +1,8 @@
 """Views of a recording: pictures of its cameras with the poses that a signal or the rig gives them.
 
 A camera `front` gets its pose from the signal `front_pose` (x y z qw qx qy qz in the world), or stands where the rig's
-mount says, if its parent is the world. Depth comes from a camera `front_depth`, registered to the picture: same size,
-and the same intrinsics and mount where it states any. Cameras on moving links and without intrinsics are left out.
+mount says, if its parent is the world. Depth comes from the depth camera beside it (depth_beside). Cameras on moving
+links and without intrinsics are left out.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import SplatError
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.recording import Recording
-from twinproof.nouns.rig import Camera, Intrinsics, Mount, Rig
+from twinproof.nouns.rig import Camera, Intrinsics, Rig
 from twinproof.nouns.signal import Signal
-from twinproof.nouns.video import Video, VideoReader
+from twinproof.nouns.video import Video
 from twinproof.nouns.views import PosedView, Views
+from twinproof.reconstruct.depth_beside import Depth, depth_beside, is_depth
 from twinproof.sim.depth_points import depth_points
+from twinproof.sim.render_camera import Lens
 
 POSE = ("x", "y", "z", "qw", "qx", "qy", "qz")
-DEPTH = "_depth"  # what a depth camera is called beside its colour camera
-UNKNOWN_DEPTH = 65535  # some sensors write it, others 0
 
 
 def views_of(
@@ -39,9 +39,7 @@ def views_of(
     recording = source.recording if isinstance(source, Calibration) else source
     if every_s is not None and not 0 < every_s < np.inf:
         raise SplatError(f"every_s is {every_s}; a time above 0 s is needed.")
-    colour = {
-        name: None for e in recording.episodes for name in e.videos if not e.videos[name].pixels.startswith("depth")
-    }
+    colour = {name: None for e in recording.episodes for name in e.videos if not is_depth(e.videos[name])}
     unknown = sorted(set(cameras or ()) - set(colour))
     if unknown:
         raise SplatError(f"the recording has no colour camera {unknown[0]!r}; it has {', '.join(colour) or 'none'}.")
@@ -69,26 +67,6 @@ def views_of(
 
 
 @dataclass(frozen=True, eq=False)
-class _Depth:
-    """A depth video on its colour camera's clock."""
-
-    video: Video
-    time_s: np.ndarray
-    unit_m: float  # of a count
-
-    def at(self, time_s: float, reader: VideoReader) -> np.ndarray | None:
-        """Depth in metres of the nearest picture, 0 where unknown; None if none was taken within half a period."""
-        gap = np.abs(self.time_s - time_s)
-        period = float(np.median(np.diff(self.time_s))) if len(self.time_s) > 1 else np.inf
-        if gap.min() > 0.5 * period + 1e-6:
-            return None
-        counts = reader.frame(int(np.argmin(gap)))
-        if self.video.pixels == "depth_m":
-            return np.where(np.isfinite(counts) & (counts > 0), counts, 0).astype(np.float32)
-        return np.where(counts == UNKNOWN_DEPTH, 0, counts).astype(np.float32) * np.float32(self.unit_m)
-
-
-@dataclass(frozen=True, eq=False)
 class _Taken:
     """A colour camera in one episode, with all that its views need."""
 
@@ -97,11 +75,13 @@ class _Taken:
     intrinsics: Intrinsics
     poses: np.ndarray  # T_world_camera for every frame; NaN where it is not known
     moving: bool
-    depth: _Depth | None
+    depth: Depth | None
     notes: tuple[str, ...]
 
     def views(self, every_s: float | None) -> Iterator[PosedView]:
         """The chosen frames that have a pose."""
+        k = self.intrinsics
+        lens = Lens(self.video.width, self.video.height, k.fx, k.fy, k.cx, k.cy, k.distortion)
         with contextlib.ExitStack() as stack:
             reader = stack.enter_context(self.video.reader())
             deep = stack.enter_context(self.depth.video.reader()) if self.depth is not None else None
@@ -110,7 +90,7 @@ class _Taken:
                 rgb = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
                 name = f"{self.episode.id[:8]}/{self.video.camera}/{index:06d}"
                 time_s = float(self.video.time_s[index])
-                depth = self.depth.at(time_s, deep) if self.depth is not None and deep is not None else None
+                depth = self.depth.at(time_s, deep, lens) if self.depth is not None and deep is not None else None
                 yield PosedView(name, rgb, self.intrinsics, self.poses[index], depth)
 
     def _chosen(self, every_s: float | None) -> list[int]:
@@ -146,7 +126,7 @@ def _taken(rig: Rig, episode: Episode, name: str) -> _Taken | str:
         return f"it is mounted on {camera.mount.parent!r}, which moves, and no signal {name}_pose follows it"
     else:
         poses = np.broadcast_to(camera.mount.T_parent_camera, (len(video), 4, 4))
-    depth, why = _depth(rig, episode, name, camera)
+    depth, why = depth_beside(rig, episode, name)
     notes += [why] if why else []
     known = poses[np.isfinite(poses).all(axis=(1, 2))]
     moving = bool((np.abs(known - known[:1]) > 1e-9).any())
@@ -183,20 +163,3 @@ def _signal_poses(rig: Rig, signal: Signal, camera: Camera, video: Video) -> np.
     for k in range(3):
         poses[usable, k, 3] = np.interp(inside, time, rows[whole, k])
     return poses
-
-
-def _depth(rig: Rig, episode: Episode, name: str, camera: Camera) -> tuple[_Depth | None, str]:
-    """The depth that belongs to a camera; or none, and why."""
-    video, of = episode.videos.get(name + DEPTH), rig.cameras.get(name + DEPTH)
-    if video is None or of is None:
-        return None, ""
-    if not video.pixels.startswith("depth"):
-        return None, f"{name}{DEPTH} holds {video.pixels} pictures, not depth, and is not used"
-    same = (video.width, video.height) == (episode.videos[name].width, episode.videos[name].height)
-    if not same or of.intrinsics not in (None, camera.intrinsics) or not _same_place(of.mount, camera.mount):
-        return None, f"{name}{DEPTH} has another size, lens or mount than {name} and is not used; register it"
-    return _Depth(video, video.time_s + of.clock_offset_s - camera.clock_offset_s, of.depth_unit_m), ""
-
-
-def _same_place(depth: Mount | None, colour: Mount | None) -> bool:
-    return depth is None or colour is None or np.allclose(depth.T_parent_camera, colour.T_parent_camera, atol=1e-6)
