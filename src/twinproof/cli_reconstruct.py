@@ -28,6 +28,7 @@ class Reconstruct:
       twinproof reconstruct split --robot robot.xml --out twin
       twinproof reconstruct split --robot robot.xml --object mug_3 --click front,12,160,110=mug --out twin
       twinproof reconstruct split --robot robot.xml --object cabinet --joint-of drawer --out twin
+      twinproof reconstruct split --robot robot.xml --click front,12,160,110=mug --click front,12,80,90=bowl --out twin
       twinproof reconstruct split --robot robot.xml --segmenter sam2:large.pt --click front,0,160,110=mug --out twin
       twinproof reconstruct split --robot robot.xml --board tag36h11:10@hand=0.048 --out twin
       twinproof reconstruct split --scene scene.xml --out twin       every part marked as declared
@@ -78,6 +79,23 @@ class Reconstruct:
     """A hand-made correction of the object's size; recorded as declared."""
     place: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """A hand-made correction of its place, m; recorded as declared."""
+
+    def __post_init__(self) -> None:
+        if self.scene is None:
+            return
+        unused = OF_OBJECTS if self.robot is not None else (*OF_OBJECTS, *OF_PICTURES)
+        given = [name for name in unused if getattr(self, name) != Reconstruct.__dataclass_fields__[name].default]
+        if given:
+            flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            how = "" if self.robot is not None else " and its pictures are not looked at"
+            raise ConfigError(
+                f"{flags} would do nothing: with --scene every object is as the scene has it{how}. Leave them out, or "
+                "leave --scene out and reconstruct the object."
+            )
+
+
+OF_OBJECTS = ("object", "prompts", "click", "segmenter", "generate", "joint_of", "density_kgm3", "scale", "place")
+OF_PICTURES = ("board", "pictures", "table_m")
 
 
 def reconstruct(config: Reconstruct) -> int:

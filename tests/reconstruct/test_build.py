@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.reconstruct.test_motion_block import still_track
 from tests.reconstruct.test_robot_calibrate import ARM, JOINTS
+from tests.sim.tracking import box_mesh, standing, thing
 from twinproof import cli
 from twinproof.nouns.episode import Episode
-from twinproof.nouns.errors import TwinError
+from twinproof.nouns.errors import ConfigError, TwinError
 from twinproof.nouns.parts import Calibration
+from twinproof.nouns.progress import quiet
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Camera, Intrinsics, Joint, Model, Mount, Rig
 from twinproof.nouns.signal import Column, Signal
+from twinproof.nouns.store import Store
 from twinproof.nouns.twin import Twin
 from twinproof.nouns.views import PosedView, Views
+from twinproof.reconstruct import build
 from twinproof.reconstruct.assemble import Physical, Room
-from twinproof.reconstruct.build import Building, _episode, built
+from twinproof.reconstruct.build import Building, _episode, _Kept, _names, _objects, built, corrected
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
-from twinproof.reconstruct.object_block import shaped
+from twinproof.reconstruct.motion_block import FoundMotion
+from twinproof.reconstruct.moving import held_by
+from twinproof.reconstruct.object_block import FoundObject, Shaping, shaped
+from twinproof.reconstruct.prompts import read_clicks
 from twinproof.reconstruct.robot_frames import joint_angles
 from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
@@ -66,6 +75,10 @@ def test_one_of_robot_and_scene_is_needed(tmp_path, capsys) -> None:
     assert "needs one of --robot" in capsys.readouterr().err
 
 
+def box(went_m: float) -> FoundObject:
+    return FoundObject("box", box_mesh(), thing(), standing(), {}, (), (), went_m=went_m)
+
+
 def small(rig: Rig, **signals: Signal) -> Calibration:
     return Calibration(
         Recording(rig, (Episode.of(signals, {}, source="made", labels={"object": "mug"}),), {}), "5" * 64
@@ -98,6 +111,63 @@ def test_what_a_reconstruction_needs_is_said(tmp_path) -> None:
     with pytest.raises(TwinError, match="no calibration episode has the object 'cup'; there are mug"):
         _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "cup", room)
     assert _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "mug", room).labels["object"] == "mug"
+
+
+def asked(*names: str, **how) -> Building:
+    prompts = read_clicks([f"front,0,{10 * k},10={name}" for k, name in enumerate(names)])
+    return Building(shaping=Shaping(prompts), **how)
+
+
+def test_every_prompted_object_is_asked_for_and_the_jointed_one_first(tmp_path, monkeypatch) -> None:
+    episode = small(Rig("arm"), state=angles(*JOINTS)).recording.episodes[0]
+    assert _names(Building(), episode) == ("mug",)
+    assert _names(asked("cup", "bowl"), episode) == ("cup", "bowl")
+    assert _names(asked("cup", "bowl", joint_of="bowl"), episode) == ("bowl", "cup")
+    with pytest.raises(ConfigError, match="--joint-of lid: prompts name cup, bowl"):
+        _names(asked("cup", "bowl", joint_of="lid"), episode)
+    with pytest.raises(ConfigError, match="correct one object, and prompts name cup, bowl"):
+        _names(asked("cup", "bowl", scale=1.1), episode)
+    made = []
+
+    def one(_episode, _part, _room, how: Building, name: str, _progress) -> FoundObject:
+        made.append((name, how.shaping.background))
+        return replace(box(0.0), name=name)
+
+    monkeypatch.setattr(build, "_object", one)
+    how = replace(asked("cup", "bowl"), shaping=replace(asked("cup", "bowl").shaping, background=9))
+    kept = _Kept(Store(tmp_path), "a" * 64, quiet)
+    found = _objects(small(Rig("arm"), state=angles(*JOINTS)), episode, None, how, kept)  # type: ignore[arg-type]
+    assert [each.name for each in found.values()] == ["cup", "bowl"]
+    assert made == [("cup", 9), ("bowl", 0)]
+
+
+def test_a_hand_made_place_moves_the_joint_along() -> None:
+    slid = FoundMotion("box", "e" * 32, still_track(0.12), {}, {}, thing())
+    held, by = held_by(box(0.1), slid), np.array([0.01, -0.02, 0.03])
+    moved, said = corrected(held, Building(place_m=tuple(by.tolist()), scale=1.1))
+    assert moved.joint is not None
+    assert held.joint is not None
+    assert np.allclose(moved.T_world_object[:3, 3], held.T_world_object[:3, 3] + by)
+    assert np.allclose(moved.joint.origin, held.joint.origin + by)
+    assert moved.joint.mjcf("box") == held.joint.mjcf("box")  # in the body's frame nothing changed
+    assert "by hand: declared" in said[0]
+    assert corrected(held, Building()) == (held, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("--place", 0, 0, 0.1), "--place"),
+        (("--click", "front,0,1,1=mug"), "--click"),
+        (("--object", "mug"), "--object"),
+    ],
+)
+def test_flags_that_a_stated_scene_would_ignore_are_refused(tmp_path, capsys, given, named) -> None:
+    both = ("--scene", tmp_path / "scene.xml", "--robot", tmp_path / "robot.xml")
+    assert run("reconstruct", tmp_path, *both, *given, "--out", tmp_path / "twin") == 1
+    assert f"{named} would do nothing: with --scene every object is as the scene has it." in capsys.readouterr().err
+    assert run("reconstruct", tmp_path, *both[:2], "--pictures", 9, "--out", tmp_path / "twin") == 1
+    assert "--pictures would do nothing" in capsys.readouterr().err
 
 
 def test_an_object_that_one_view_shows_has_no_shape() -> None:

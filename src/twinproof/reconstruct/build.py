@@ -83,9 +83,8 @@ def built(
     store = Store(work)
     room, key, notes = room_of(calibration, robot_model, how, store, progress)
     episode = _episode(calibration, how.object, room)
-    name = _name(how, episode)
-    asked = content_hash([key, episode.id, name, _told(how.shaping), OBJECT_FORMAT])
-    thing = store.once(asked, lambda: _object(episode, calibration, room, how, name, progress), FoundObject)
+    found = _objects(calibration, episode, room, how, _Kept(store, key, progress))
+    asked, thing = next(iter(found.items()))
     bench = Workbench(calibration, room, episode, store, asked, progress)
     if how.joint_of:
         whole, said = jointed(bench, thing, how.shaping)
@@ -93,12 +92,38 @@ def built(
         whole, said = refined(bench, thing, how.shaping)
     else:
         whole, said = Thing(thing), ("no joint refinement with physics: it was switched off",)
-    corrected, by_hand = _by_hand(whole.found, how)
+    whole, by_hand = corrected(whole, how)
+    more = [Thing(each) for each in list(found.values())[1:]]
     table = f"the table is the plane {_words(how.table)}: declared"
+    left = tuple(f"{each.found.name} stands as it was found: {thing.name} alone was followed" for each in more)
     return assembled(
-        room, [replace(whole, found=corrected)], calibration, folder,
-        notes=(table, *notes, *said, *by_hand), ledger=ledger,
-    )  # fmt: skip
+        room, [whole, *more], calibration, folder, notes=(table, *notes, *said, *by_hand, *left), ledger=ledger
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Where finished blocks are kept, the key of all that went before, and who is told how far it is."""
+
+    store: Store
+    key: str
+    progress: Progress
+
+
+def _objects(
+    calibration: Calibration, episode: Episode, room: Room, how: Building, kept: _Kept
+) -> dict[str, FoundObject]:
+    """Every object that is asked for, by its key, the one that is followed first; the first brings the background."""
+    found = dict[str, FoundObject]()
+    for k, name in enumerate(_names(how, episode)):
+        own = how if k == 0 else replace(how, shaping=replace(how.shaping, background=0))
+        key = content_hash([kept.key, episode.id, name, _told(own.shaping), OBJECT_FORMAT])
+
+        def make(name: str = name, own: Building = own) -> FoundObject:
+            return _object(episode, calibration, room, own, name, kept.progress)
+
+        found[key] = kept.store.once(key, make, FoundObject)
+    return found
 
 
 def room_of(
@@ -166,13 +191,23 @@ def _link(rig: Rig, camera: str) -> str:
     return mount.parent
 
 
-def _name(how: Building, episode: Episode) -> str:
-    if how.joint_of:
-        return how.joint_of
-    if how.shaping.prompts is not None and how.shaping.prompts.names:
-        return how.shaping.prompts.names[0]
-    label: Mapping[str, str] = episode.labels
-    return label.get("object", OBJECT)
+def _names(how: Building, episode: Episode) -> tuple[str, ...]:
+    """What the objects are called, the one that is followed and may be corrected by hand first."""
+    asked = () if how.shaping.prompts is None else how.shaping.prompts.names
+    if len(asked) < 2:
+        label: Mapping[str, str] = episode.labels
+        return (how.joint_of or (asked[0] if asked else label.get("object", OBJECT)),)
+    if how.joint_of and how.joint_of not in asked:
+        raise ConfigError(
+            f"--joint-of {how.joint_of}: prompts name {', '.join(asked)}. Say which of these is held by a joint."
+        )
+    if (how.scale, how.place_m) != (1.0, (0.0, 0.0, 0.0)):
+        raise ConfigError(
+            f"--scale and --place correct one object, and prompts name {', '.join(asked)}. Prompt one, or correct "
+            "places afterwards with twinproof compose --move."
+        )
+    first = how.joint_of or asked[0]
+    return (first, *(name for name in asked if name != first))
 
 
 def _told(shaping: Shaping) -> list[str | int | None]:
@@ -181,15 +216,25 @@ def _told(shaping: Shaping) -> list[str | int | None]:
     return [prompts, repr(shaping.segmenter), repr(shaping.generator), shaping.background]
 
 
-def _by_hand(thing: FoundObject, how: Building) -> tuple[FoundObject, tuple[str, ...]]:
-    """The object after hand-made corrections, and what to say about them."""
+def corrected(thing: Thing, how: Building) -> tuple[Thing, tuple[str, ...]]:
+    """The object after hand-made corrections, its joint moved along, and what to say about them."""
     if how.scale == 1.0 and how.place_m == (0.0, 0.0, 0.0):
         return thing, ()
-    T = np.array(thing.T_world_object)
-    T[:3, 3] += how.place_m
-    splats = placed(thing.splats, np.eye(4), how.scale)
-    said = f"{thing.name} was scaled by {how.scale:g} and moved by {how.place_m} m by hand: declared"
-    return replace(thing, mesh=thing.mesh.moved(np.eye(4), how.scale), splats=splats, T_world_object=T), (said,)
+    found, joint = thing.found, thing.joint
+    T = _shifted(found.T_world_object, how.place_m)
+    splats = placed(found.splats, np.eye(4), how.scale)
+    found = replace(found, mesh=found.mesh.moved(np.eye(4), how.scale), splats=splats, T_world_object=T)
+    if joint is not None and joint.origin is not None:
+        origin = joint.origin + np.array(how.place_m)
+        joint = replace(joint, T_parent_body=_shifted(joint.T_parent_body, how.place_m), origin=origin)
+    said = f"{found.name} was scaled by {how.scale:g} and moved by {how.place_m} m by hand: declared"
+    return replace(thing, found=found, joint=joint), (said,)
+
+
+def _shifted(T: np.ndarray, by_m: tuple[float, float, float]) -> np.ndarray:
+    moved = np.array(T)
+    moved[:3, 3] += by_m
+    return moved
 
 
 def _words(table: Plane) -> str:
