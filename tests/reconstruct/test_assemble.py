@@ -22,7 +22,7 @@ from twinproof.nouns.twin import Twin
 from twinproof.nouns.video_write import write_pictures
 from twinproof.reconstruct.articulation import articulation
 from twinproof.reconstruct.assemble import Physical, Room, Thing, assembled
-from twinproof.reconstruct.build import Building, _by_hand
+from twinproof.reconstruct.build import Building, corrected
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.collision import hull_of
 from twinproof.reconstruct.joint_block import FoundJoint
@@ -160,7 +160,8 @@ def empty(folder):
 
 
 def test_a_correction_by_hand_is_declared(made) -> None:
-    thing, said = _by_hand(made[2], Building(scale=1.1, place_m=(0.01, 0.0, 0.0)))
+    whole, said = corrected(Thing(made[2]), Building(scale=1.1, place_m=(0.01, 0.0, 0.0)))
+    thing = whole.found
     assert thing.mesh.volume_m3 == pytest.approx(1.1**3 * made[2].mesh.volume_m3)
     assert thing.T_world_object[0, 3] == pytest.approx(0.31)
     assert "by hand: declared" in said[0]
@@ -238,6 +239,8 @@ def test_the_command_updates_a_twin_and_the_old_one_stays(made, tmp_path, capsys
     assert not stop.value.code
     assert "mug" in capsys.readouterr().out
     new = Twin.load(tmp_path / "new")
+    pose = World(Scene.of(new)).body_pose("mug")
+    assert np.linalg.norm(pose[:2, 3] - (0.32, 0.08)) < 0.006
     assert new.parents["twin"] == twin.hash
     assert Twin.load(folder / "saved").hash == twin.hash
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.sim.tracking import HALF, cameras, standing, thing
+from tests.reconstruct.mask_scenes import orbit, push, pushed
+from tests.sim.tracking import HALF, box_mesh, cameras, standing, thing
 from twinproof.nouns.clip import Clip
 from twinproof.nouns.errors import ConfigError, RecordingError, TwinError
+from twinproof.nouns.mesh_files import write_mesh
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.rig import Intrinsics
 from twinproof.nouns.source import Declared
@@ -20,7 +22,9 @@ from twinproof.nouns.twin import Alignment, Body, Twin
 from twinproof.reconstruct.update import Flag, Updated, Updating, update
 from twinproof.reconstruct.update_scene import movable, moved_scene
 from twinproof.sim.scene import Scene
+from twinproof.sim.splat.placed import placed
 from twinproof.sim.splat.render import Device, render
+from twinproof.sim.track_object import surface_splats
 from twinproof.sim.track_pose import move_between, nudged
 from twinproof.sim.world import World
 
@@ -42,8 +46,6 @@ def floor() -> Splats:
 
 
 def box(T: np.ndarray) -> Splats:
-    from twinproof.sim.splat.placed import placed
-
     return placed(thing(), T)
 
 
@@ -139,6 +141,33 @@ def test_a_repainted_room_is_flagged(tmp_path: Path) -> None:
     _, found = updated(tmp_path, [replace(clips[0], rgb=half), *clips[1:]])
     assert any(flag.what == "camera c0" and flag.kind == "background" for flag in found.flags)
     assert any("differs in" in note for note in found.twin.notes)
+
+
+def test_without_a_background_one_object_is_followed_by_masks(tmp_path: Path) -> None:
+    clips, _ = push()
+    mesh, at = box_mesh(np.array([0.03, 0.02, 0.025])), (0.06, -0.03, 0.025)
+    folder = tmp_path / "old"
+    (folder / "meshes").mkdir(parents=True)
+    write_mesh(folder / "meshes" / "box.obj", mesh)
+    (folder / "scene.xml").write_text(SCENE.replace(f"0 0 {HALF[2]}", " ".join(map(str, at))))
+    T = np.eye(4)
+    T[:3, 3] = at
+    own = placed(surface_splats(mesh, 0.005, 0.005), T)
+    write_ply(folder / "splats.ply", own)
+    bodies = (
+        Body("box", SOURCE, visual="meshes/box.obj", splats=(0, len(own)), lacks={"mesh": "no convex parts"}),
+        Body("lid", SOURCE, lacks={"mesh": "a ball", "splats": "too small"}),
+    )
+    twin = Twin(folder, bodies, Alignment(SOURCE), "mujoco", ("e1",), {"split": "s"})
+    (tmp_path / "new").mkdir()
+    found = update(twin, tuple(clips.values()), tmp_path / "new", "r" * 8, Updating(last_s=0.2))
+    assert not found.flags
+    pose = World(Scene.of(found.twin)).body_pose("box")
+    assert np.linalg.norm(pose[:2, 3] - pushed(9)[-1]) < 0.006  # it was pushed by 120 mm
+    assert any("has no background" in note for note in found.twin.notes)
+    (tmp_path / "third").mkdir()
+    with pytest.raises(TwinError, match="has no background splats, so box cannot be told from what is behind"):
+        update(twin, [orbit(5)[0]], tmp_path / "third", "r")
 
 
 def test_sentences_of_flags_name_what_was_found_and_allowed() -> None:

@@ -19,6 +19,7 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.twin import Body, Twin
+from twinproof.reconstruct.update_bare import followed_bare, has_background
 from twinproof.reconstruct.update_scene import has_keys, movable, moved_scene
 from twinproof.sim.handled import qpos_of
 from twinproof.sim.render_camera import Camera
@@ -105,7 +106,8 @@ def update(
     """A new twin in an empty `folder`, brought up to the end of the clips of one episode.
 
     Objects are bodies of the layer "object" that have splats. All else that has splats, but the robot, is background:
-    the robot's pixels must be masked in the clips. `recording` is the hash of the recording that the clips are from.
+    the robot's pixels must be masked in the clips. Without a background one object before still cameras is followed by
+    masks. `recording` is the hash of the recording that the clips are from.
     """
     how = how or Updating()
     objects = [body for body in twin.bodies if body.layer == "object" and body.splats]
@@ -117,8 +119,13 @@ def update(
     world = World(Scene.of(twin))
     stood = {body.name: world.body_pose(body.name) for body in objects}
     tracks: dict[str, Track] = {}
-    now = dict(stood)
+    now, bare = dict(stood), not has_background(twin)
     for k, body in enumerate(objects):
+        if bare:
+            own = placed(_run(splats, body), np.linalg.inv(stood[body.name]))
+            tracks[body.name] = followed_bare(twin, objects, own, clips, world, progress)
+            now[body.name] = _ended(stood[body.name], tracks[body.name], how)
+            continue
         behind = _placed(twin, splats, objects, body.name, stood, now)
         thing = placed(_run(splats, body), np.linalg.inv(stood[body.name]))
         tracker = Tracker(thing, how.following)
@@ -131,10 +138,16 @@ def update(
         move = move_between(stood[name], now[name])
         if move.any() and not any(flag.what == name for flag in flags):
             moves[name] = move
-    flags = (*flags, *_background_flags(clips, _placed(twin, splats, objects, "", stood, now), how))
+    if not bare:
+        flags = (*flags, *_background_flags(clips, _placed(twin, splats, objects, "", stood, now), how))
     made = _made(twin, splats, {name: now[name] for name in moves}, stood, folder)
     audits = {**twin.audits, "update": _audit(tracks, moves, flags, how)}
     notes = (*twin.notes, *(f"update: {flag.sentence}" for flag in flags))
+    if bare:
+        notes = (
+            *notes,
+            "update: the twin has no background: its object was followed by masks and plates.",
+        )
     if moves and has_keys(twin.path()):
         notes = (*notes, "update: key frames were left out: they held objects where they no longer are.")
     parents = {**twin.parents, "twin": twin.hash, "update": recording}
