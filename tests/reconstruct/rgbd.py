@@ -112,4 +112,4 @@ def known(calibration: Calibration, geoms: int) -> FoundRobot:
     }
     colours = {str(k): (0.5, 0.5, 0.5) for k in range(geoms)}
     nil = dict.fromkeys(JOINTS, 0.0)
-    return FoundRobot(cameras, nil, dict.fromkeys(JOINTS, 0.001), {}, (), dict.fromkeys(cameras, FRAMES), colours)
+    return FoundRobot(cameras, nil, dict.fromkeys(JOINTS, 0.001), {}, (), {}, colours)

@@ -64,7 +64,16 @@ def room(folder) -> Room:
         cameras[name] = FoundCamera(128, 96, lens, mount, -0.03, 0.001, 0.0, 0.01, 0.004, 0.9)
     colours = {str(g): (0.2, 0.4, 0.6) for g in np.unique(links.geom)}
     offsets = dict.fromkeys(JOINTS, 0.02)
-    found = FoundRobot(cameras, offsets, dict.fromkeys(JOINTS, 0.001), {"upper": 0.9}, (), {"front": 6}, colours)
+    found = FoundRobot(
+        cameras,
+        offsets,
+        dict.fromkeys(JOINTS, 0.001),
+        {"upper": 0.9},
+        (),
+        {"front": {"e1": (0, 6)}},
+        colours,
+        {"front": 0.8},
+    )
     found.save(folder)
     return Room(scene, robot, FoundRobot.load(folder), {}, Plane(), Physical(600.0))
 
@@ -75,6 +84,7 @@ def made(tmp_path_factory):
     mesh, place = box(0.03, 0.02, 0.04), np.eye(4)
     place[:3, 3] = (0.3, 0.1, 0.04)
     thing = FoundObject("mug", mesh, bind(mesh, 1, "mug").splats(), place, {"front/0": 0.9}, ("seen",), ("flat below",))
+    thing = replace(thing, episode="e2", pictures={"front": (3, 5)})
     (folder / "thing").mkdir()
     thing.save(folder / "thing")
     (folder / "scene").mkdir()
@@ -96,6 +106,9 @@ def test_the_twin_loads_again_and_names_every_source(made) -> None:
     assert again.start["joint.yaw.offset"] == 0.02
     assert again.body("mug").mass_kg == pytest.approx(600 * 8 * 0.03 * 0.02 * 0.04, rel=1e-3)
     assert "flat below" in again.notes
+    assert again.audits["pictures_used"]["robot"] == {"front": {"e1": (0, 6)}}
+    assert again.audits["pictures_used"]["objects"] == {"mug": {"front": {"e2": (3, 5)}}}
+    assert again.audits["reprojection_px"] == {"front": 0.8}
     gap = again.audits["visual_against_collision"]["mug"]
     assert gap["volume_ratio"] == pytest.approx(1.0, abs=0.05)
 

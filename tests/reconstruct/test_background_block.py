@@ -54,6 +54,8 @@ def test_a_background_is_found_from_many_views() -> None:
     assert found.views + found.apart == 14
     assert found.psnr_db > 15
     assert np.isfinite(found.object_psnr_db)
+    assert 0.2 < found.ssim < 1
+    assert 0 < found.object_ssim < 1
     low = np.abs(found.splats.means[:, 2]) < 0.1
     assert low.mean() > 0.8  # on the table
 

@@ -67,6 +67,9 @@ def test_depth_shows_the_hollow_that_outlines_do_not(part: Calibration) -> None:
     assert (off < 0.004).mean() > 0.9
     assert any(note.startswith("depth of side is from side_depth") for note in found.notes)
     assert any("3 depth pictures" in note for note in found.notes)
+    assert found.episode == part.recording.episodes[0].id
+    assert set(found.pictures) == {"front", "side", "back"}
+    assert all(len(numbers) == 1 for numbers in found.pictures.values())  # cameras that stand, a thing at rest
 
 
 def test_one_view_with_depth_has_a_shape_and_says_what_it_fills(part: Calibration) -> None:

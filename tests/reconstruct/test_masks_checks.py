@@ -22,8 +22,9 @@ from tests.reconstruct.mask_scenes import (
 from twinproof.nouns.clip import Clip
 from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.reconstruct.masks import BACKGROUND, UNKNOWN, segment
-from twinproof.reconstruct.masks_checks import edge_widths
+from twinproof.reconstruct.masks_checks import edge_widths, moves
 from twinproof.reconstruct.masks_files import read_masks, write_masks
+from twinproof.reconstruct.object_block import _moved
 from twinproof.reconstruct.overlay import COLOURS, outline, overlay, sheet
 from twinproof.reconstruct.prompts import Box, Prompt, Prompts, read_clicks
 from twinproof.sim.grid import Plane
@@ -41,6 +42,15 @@ def test_views_of_a_time_at_rest_carry_masks_that_say_what_counts() -> None:
         assert view.mask is not None
         assert overlap(view.mask == 1, truth[camera][int(frame)] == 0) > 0.85
     assert "stand still" in views.notes[0]
+
+
+def test_an_object_that_moves_while_it_is_looked_at_is_noted() -> None:
+    track = clicked().tracks["box"]
+    (said,) = _moved(track, "box")
+    assert "box did not stand still: at 0.4" in said
+    assert 0.1 < moves(track).largest_m < 0.14
+    still = replace(track, centre=np.repeat(track.centre[:1], len(track.centre), axis=0))
+    assert _moved(still, "box") == ()
 
 
 def test_a_click_on_the_bare_table_or_on_the_robot_is_refused() -> None:

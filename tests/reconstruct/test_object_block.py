@@ -52,6 +52,7 @@ def test_an_object_is_painted_from_the_views_that_are_not_kept_apart(tmp_path) -
     red, _, there = found.texture.reshape(-1, 3).mean(axis=0)
     assert red > 100 > 60 > there  # no view apart, which shows it blue, was looked at
     assert found.held_out["object_psnr_db"] < 10
+    assert {"ssim", "object_ssim"} <= set(found.held_out)
     assert isinstance(found.shape_at(found.T_world_object), Baked)
     found.save(tmp_path)
     again = FoundObject.load(tmp_path)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from scipy.spatial.transform import Rotation
 
-from twinproof.nouns.errors import TwinError
+from twinproof.nouns.episode import Episode
+from twinproof.nouns.errors import RecordingError, TwinError
+from twinproof.nouns.parts import Calibration
 from twinproof.nouns.randomness import stream
+from twinproof.nouns.recording import Recording
+from twinproof.nouns.rig import Joint, Rig
+from twinproof.nouns.signal import Column, Signal
+from twinproof.reconstruct.calibration_block import check_sharp
 from twinproof.reconstruct.robot_calibrate import calibrate
 from twinproof.reconstruct.robot_compare import Outlines, foreground
 from twinproof.reconstruct.robot_fit import CAMERA, Guess, Level, Robot, Sighting
 from twinproof.reconstruct.robot_frames import Angles, RobotFrames, shrunk
 from twinproof.reconstruct.robot_match import check, match
+from twinproof.reconstruct.unit_checks import check_units
 from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.render_rays import Rays
@@ -139,6 +148,46 @@ def test_a_robot_that_matches_is_accepted_and_another_is_named(found, taken) -> 
     other = Robot((links, links, links), LinkPoses(wrong, JOINTS, links.bodies), (0, 1, 2))
     with pytest.raises(TwinError, match="by link: lower"):
         check(match(other, found), tuple(TRUE))
+
+
+def test_the_outlines_gap_is_told_in_recorded_pixels_and_grows_with_the_error(found, taken) -> None:
+    robot, _, truth = taken
+    near = match(robot, found).outline_px
+    assert set(near) == set(TRUE)
+    assert max(near.values()) < 1.2
+    off = match(robot, replace(found, guess=shaken(truth, 0.01, 0.01))).outline_px
+    assert min(off.values()) > 1.5 * max(near.values())
+    coarse = replace(found, frames=[replace(f, shrink=2) for f in found.frames])
+    assert match(robot, coarse).outline_px["front"] == pytest.approx(2 * near["front"])
+
+
+def test_blurred_pictures_and_impossible_units_are_refused_before_anything_is_fitted(taken) -> None:
+    robot, frames, _ = taken
+    check_sharp(frames)
+    soft = [replace(f, rgb=gaussian_filter(f.rgb, (0, 6, 6, 0))) for f in frames]
+    with pytest.raises(RecordingError, match=r"all pictures of the cameras that stand are blurred: front \(edges of"):
+        check_sharp(soft)
+    check_sharp([soft[0], *frames[1:]])
+    rig = Rig("arm", tuple(Joint(name) for name in JOINTS))
+
+    def turned(by: float) -> Calibration:
+        columns = tuple(Column(name, "rad") for name in JOINTS)
+        state = Signal("state", "joint_position", columns, np.arange(3.0), np.full((3, 3), by))
+        return Calibration(Recording(rig, (Episode.of({"state": state}, {}, source="made"),), {}), "5" * 64)
+
+    check_units(robot, turned(1.5))
+    with pytest.raises(RecordingError, match=r"joint yaw is at 86.0 rad, which is 14 turns. Is it in degrees"):
+        check_units(robot, turned(86.0))
+    large = compile_text(re.sub(r'(size|pos|fromto)="([^"]*)"', _thousandfold, ARM))
+    links = link_splats(large, robot_bodies(large), 14.0)
+    mm = Robot((links, links, links), LinkPoses(large, JOINTS, links.bodies), (0, 1, 2))
+    with pytest.raises(TwinError, match="from end to end; robots are 0.02 to 20 m. Is it in millimetres"):
+        check_units(mm, turned(1.5))
+
+
+def _thousandfold(found: re.Match[str]) -> str:
+    numbers = " ".join(str(1000 * float(x)) for x in found[2].split())
+    return f'{found[1]}="{numbers}"'
 
 
 def test_a_camera_that_looks_away_is_refused(found, taken) -> None:

@@ -12,7 +12,7 @@ from twinproof.nouns.frozen import frozen_array, settle
 from twinproof.nouns.rig import Intrinsics
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, UInt8
+    from jaxtyping import Bool, Float, Int, UInt8
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,7 @@ class Clip:
     robot: Bool[np.ndarray, "T H W"] | None = None
     depth_m: Float[np.ndarray, "T H W"] | None = None
     sweep: Float[np.ndarray, "T 6"] | None = None
+    numbers: Int[np.ndarray, "T"] | None = None  # of the pictures, in their video
 
     def __post_init__(self) -> None:
         rgb = np.asarray(self.rgb)
@@ -44,7 +45,8 @@ class Clip:
         shapes = {"time_s": (len(rgb),), "T_world_camera": (len(rgb), 4, 4)}
         shapes |= {name: rgb.shape[:3] for name in ("robot", "depth_m") if getattr(self, name) is not None}
         shapes |= {"sweep": (len(rgb), 6)} if self.sweep is not None else {}
-        kinds = {"robot": np.bool_, "depth_m": np.float32}
+        shapes |= {"numbers": (len(rgb),)} if self.numbers is not None else {}
+        kinds = {"robot": np.bool_, "depth_m": np.float32, "numbers": np.int64}
         for name, shape in shapes.items():
             array = frozen_array(getattr(self, name), kinds.get(name, np.float64))
             if array.shape != shape or not np.isfinite(array).all():

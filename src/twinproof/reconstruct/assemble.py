@@ -168,7 +168,8 @@ def _audits(found: FoundRobot, things: Sequence[Thing], parts: Mapping[str, Obje
         "robot_links_agree": dict(found.links),
         "silhouette_iou": {thing.found.name: dict(thing.found.silhouette_iou) for thing in things},
         "held_out_views": {thing.found.name: dict(thing.found.held_out) for thing in things},
-        "pictures_used": dict(found.frames),
+        "pictures_used": pictures_used(found, things),
+        "reprojection_px": dict(found.reprojection_px),
         "calibration": {
             "offset_sd_rad": dict(found.offset_sd),
             "cameras": {n: plain(c) for n, c in found.cameras.items()},
@@ -177,6 +178,18 @@ def _audits(found: FoundRobot, things: Sequence[Thing], parts: Mapping[str, Obje
     joints = {thing.found.name: thing.joint.as_json() for thing in things if thing.joint is not None}
     moved = {thing.found.name: thing.moved.as_json() for thing in things if thing.moved is not None}
     return audits | ({"joints": joints} if joints else {}) | ({"joint_refinement": moved} if moved else {})
+
+
+def pictures_used(found: FoundRobot, things: Sequence[Thing]) -> dict[str, Json]:
+    """Which pictures decided the robot's cameras and each object: camera, episode, numbers in the video."""
+    robot: dict[str, Json] = {
+        camera: {episode: list(numbers) for episode, numbers in each.items()} for camera, each in found.frames.items()
+    }
+    objects: dict[str, Json] = {
+        thing.found.name: {name: {thing.found.episode: list(k)} for name, k in thing.found.pictures.items()}
+        for thing in things
+    }
+    return {"robot": robot, "objects": objects}
 
 
 def _section(tree: ET.Element, name: str) -> ET.Element:

@@ -25,12 +25,15 @@ POINTS = 6000
 
 @dataclass(frozen=True, eq=False)
 class FoundBackground:
-    """The surfels, and figures on the views that were kept apart: PSNR (dB) of all that counts and of the object."""
+    """The surfels, and figures on the views that were kept apart: PSNR (dB) and SSIM, of all that counts and of the
+    object."""
 
     splats: Splats
     thing: Splats  # the object's surfels that it was judged with
     psnr_db: float
     object_psnr_db: float
+    ssim: float
+    object_ssim: float
     views: int
     apart: int
 
@@ -70,14 +73,15 @@ def found_background(
     done = fit(bare, recipe, device=device, progress=progress)
     thing = thing if looks is None else looks(_even(kept, done.exposures))
     all_of_it = replace(done, splats=joined([done.splats, thing]))
-    psnr = [each.psnr_db for each in judge(all_of_it, bare, apart)]
+    whole = judge(all_of_it, bare, apart)
     only = [
         replace(v, mask=np.where(v.mask == 1, 0, -1)) for v in apart.views if v.mask is not None and (v.mask == 1).any()
     ]
-    inside = [each.psnr_db for each in judge(all_of_it, bare, Views(tuple(only)))] if only else [float("nan")]
-    return FoundBackground(
-        done.splats, thing, float(np.mean(psnr)), float(np.mean(inside)), len(kept.views), len(apart.views)
-    )
+    inside = judge(all_of_it, bare, Views(tuple(only))) if only else []
+    psnr, ssim = ([float(np.mean(values)) if values else float("nan") for values in each] for each in (
+        ([v.psnr_db for v in whole], [v.psnr_db for v in inside]), ([v.ssim for v in whole], [v.ssim for v in inside]),
+    ))  # fmt: skip
+    return FoundBackground(done.splats, thing, *psnr, *ssim, len(kept.views), len(apart.views))
 
 
 def _even(views: Views, exposures: Float[np.ndarray, "V 2 3"]) -> Views:

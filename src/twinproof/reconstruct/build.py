@@ -159,7 +159,7 @@ def _object(
             every = max(1, len(fresh.videos[each]) // RIDING_FRAMES)
             clips[each] = hand_clip(fresh, rig, each, camera, room.robot, room.found, how.table, every)
     notes = (f"from episode {episode.id[:8]}", *depth_notes(rig, fresh, tuple(clips)))
-    return found_object(clips, name, how.table, how.shaping, notes, progress)
+    return replace(found_object(clips, name, how.table, how.shaping, notes, progress), episode=episode.id)
 
 
 def _episode(calibration: Calibration, label: str, room: Room) -> Episode:

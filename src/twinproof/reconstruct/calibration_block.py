@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinproof.nouns.errors import TwinError
+from twinproof.nouns.errors import RecordingError, TwinError
 from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Intrinsics, Mount, Rig
 from twinproof.nouns.strict import build, plain
+from twinproof.reconstruct.masks_checks import SOFT_PX, edge_width
 from twinproof.reconstruct.poses import quat_of
 from twinproof.reconstruct.robot_calibrate import Calibrated, calibrate, start_of
 from twinproof.reconstruct.robot_fit import CAMERA, Robot, shrunk_lens
-from twinproof.reconstruct.robot_frames import LONGEST_PX, robot_frames, standing, still_cameras
-from twinproof.reconstruct.robot_match import check, match
+from twinproof.reconstruct.robot_frames import LONGEST_PX, RobotFrames, robot_frames, standing, still_cameras
+from twinproof.reconstruct.robot_match import Match, check, match
+from twinproof.reconstruct.unit_checks import check_units
 from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
 
 if TYPE_CHECKING:
     from twinproof.sim.scene import Scene
 
-FORMAT = "twinproof/reconstruct-calibration/1"
+FORMAT = "twinproof/reconstruct-calibration/2"
 SEVEN = 7  # of a camera's unknowns: turn, shift, log focal length
 EDGE_PX, EDGES_M = 2.6, (0.004, 0.02)  # of the triangles that carry the links' surfels
 
@@ -69,8 +71,9 @@ class FoundRobot:
     offset_sd: Mapping[str, float]
     links: Mapping[str, float]  # share of each link's pixels that agree
     weak: tuple[str, ...]
-    frames: Mapping[str, int]  # pictures of each camera that were fitted
+    frames: Mapping[str, Mapping[str, tuple[int, ...]]]  # that were fitted: numbers in the video, by camera and episode
     colours: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)  # of the model's geoms, by id
+    reprojection_px: Mapping[str, float] = field(default_factory=dict)  # of the robot's outline, by camera
 
     def save(self, folder: Path) -> None:
         """Writes calibration.json."""
@@ -130,19 +133,33 @@ def found_robot(
             "no camera of the rig stands still with a known lens: nothing shows the robot from outside. State "
             "[cameras.NAME.intrinsics] and [cameras.NAME.mount] with parent = 'world' in rig.toml, as well as you know."
         )
+    check_units(robot, calibration)
     frames = robot_frames(calibration, cameras, pictures, progress)
+    check_sharp(frames)
     seen = tuple(dict.fromkeys(f.camera for f in frames))
     start = start_of(rig, seen, {f.camera: f.size for f in frames}, {f.camera: f.shrink for f in frames})
     stated = {name: mount for name in seen if (mount := rig.cameras[name].mount) is not None}
     done = calibrate(robot, rig.joint_names, start, frames, mounts=stated, progress=progress)
     agreed = match(robot, done)
     check(agreed, seen)
-    return _told(rig, robot, done, agreed.by_camera, agreed.by_link), done
+    return _told(rig, robot, done, agreed), done
 
 
-def _told(
-    rig: Rig, robot: Robot, done: Calibrated, by_camera: Mapping[str, float], by_link: Mapping[str, float]
-) -> FoundRobot:
+def check_sharp(frames: Sequence[RobotFrames]) -> None:
+    """Refuses a recording all of whose pictures are blurred, before a robot is fitted to them in vain."""
+    widths = dict[str, list[float]]()
+    for f in frames:
+        widths.setdefault(f.camera, []).extend(edge_width(255 * f.rgb[k]) for k in f.chosen)
+    soft = {name: min(each) for name, each in widths.items() if each and min(each) > SOFT_PX}
+    if widths and len(soft) == len(widths):
+        told = ", ".join(f"{name} (edges of {width:.0f} pixels and more)" for name, width in soft.items())
+        raise RecordingError(
+            f"all pictures of the cameras that stand are blurred: {told}. Focus them, expose for a shorter time, or "
+            "halve the pictures."
+        )
+
+
+def _told(rig: Rig, robot: Robot, done: Calibrated, agreed: Match) -> FoundRobot:
     sd = dict(zip(done.names, np.sqrt(np.diag(done.covariance)), strict=True))
     cameras = {}
     for name, sight in done.guess.cameras.items():
@@ -152,21 +169,22 @@ def _told(
         cameras[name] = FoundCamera(
             lens.width, lens.height, Intrinsics(lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion), Mount(),
             sight.clock_s, float(sd[f"{name}.clock"]), sight.readout_s, float(sd[f"{name}.readout"]), 0.0,
-            by_camera[name],
+            agreed.by_camera[name],
         ).placed(sight.T_world_camera, 1.0, done.covariance[np.ix_(at, at)])  # fmt: skip
     joints = {rig.joint_names[j]: j for j in robot.sought}
-    counts = dict[str, int]()
+    used = dict[str, dict[str, tuple[int, ...]]]()
     for f in done.frames:
-        counts[f.camera] = counts.get(f.camera, 0) + len(f.chosen)
+        used.setdefault(f.camera, {})[f.episode] = tuple(f.numbers[k] for k in f.chosen if f.numbers)
     first = next(iter(done.looks.values()))
     return FoundRobot(
         cameras,
         {name: float(done.guess.offsets[j]) for name, j in joints.items()},
         {name: float(sd[f"joint.{name}"]) for name in joints},
-        dict(by_link),
+        agreed.by_link,
         done.weak,
-        counts,
+        used,
         {str(geom): triple(np.clip(table[0], 0, 1)) for geom, table in first.tables.items()},
+        agreed.outline_px,
     )
 
 

@@ -49,7 +49,9 @@ def clips_of(
             splats = robot.fine.towards(grey, placed, view)
             masks.append(render(splats, view, moved=moved(robot.fine, placed), what=("alpha",)).alpha > 0.3)
         deep = depth_of(rig, episode, name, lens, picked.tolist())
-        clips[name] = Clip(name, times, rgb, k, np.broadcast_to(pose, (len(times), 4, 4)), np.stack(masks), deep)
+        clips[name] = Clip(
+            name, times, rgb, k, np.broadcast_to(pose, (len(times), 4, 4)), np.stack(masks), deep, numbers=picked
+        )
         progress(len(clips), f"clip of {name}", len(found.cameras))
     return clips
 
@@ -77,7 +79,7 @@ def hand_clip(
     ]
     ride = agreed(Ride(lens, rgb, ~grown(clip.robot, GROW_PX), np.stack(ends, axis=1)), table)
     deep = depth_of(rig, episode, name, lens, picked.tolist())
-    return replace(clip, T_world_camera=ride.at(0.5), sweep=ride.sweep, depth_m=deep)
+    return replace(clip, T_world_camera=ride.at(0.5), sweep=ride.sweep, depth_m=deep, numbers=picked)
 
 
 def grown(masks: np.ndarray | None, by_px: int) -> np.ndarray:

@@ -51,7 +51,7 @@ def moves(track: Track, tolerance_m: float = 0.008) -> Movement:
 def edge_widths(clip: Clip) -> Float[np.ndarray, "K"]:
     """How many pixels wide the strongest edges of some of a clip's pictures are; 1 to 2 in a sharp one."""
     frames = np.unique(np.linspace(0, len(clip) - 1, SAMPLED).round().astype(int))
-    return np.array([_edge_width(clip.rgb[frame]) for frame in frames])
+    return np.array([edge_width(clip.rgb[frame]) for frame in frames])
 
 
 def blurred(clips: Mapping[str, Clip]) -> dict[str, float]:
@@ -60,7 +60,7 @@ def blurred(clips: Mapping[str, Clip]) -> dict[str, float]:
     return {name: float(np.median(width)) for name, width in widths.items() if width.min() > SOFT_PX}
 
 
-def _edge_width(rgb: np.ndarray) -> float:
+def edge_width(rgb: np.ndarray) -> float:
     """The step across an edge divided by the steepest slope on it, at the strongest edges; 0 where there are none."""
     grey = rgb.astype(np.float32).mean(axis=-1)
     height, width = (side // BLOCK * BLOCK for side in grey.shape)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.shape import Shape
     from twinproof.reconstruct.surface_refine import Refined, Sight
 
-FORMAT = "twinproof/reconstruct-object/3"
+FORMAT = "twinproof/reconstruct-object/4"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
 AREA = 0.15  # cameras that look down leave the top of a hull open: the least surface that the outlines allow is flat
 BANDS = 9  # of spherical harmonics: what shines does so in some pictures only
@@ -62,6 +62,8 @@ class FoundObject:
     went_m: float = 0.0  # how far its middle went in the episode it was found in
     uv: Float[np.ndarray, "F 3 2"] | None = None  # where each corner of the mesh's faces lies in the texture
     texture: UInt8[np.ndarray, "S S 3"] | None = None
+    episode: str = ""  # that it was found in
+    pictures: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of that episode, by camera
 
     def shape_at(self, T: Float[np.ndarray, "4 4"]) -> Mesh | Baked:
         """The mesh with its texture, if it has one, moved."""
@@ -86,6 +88,8 @@ class FoundObject:
             "held_out": dict(self.held_out),
             "made_by": self.made_by,
             "went_m": self.went_m,
+            "episode": self.episode,
+            "pictures": {name: list(numbers) for name, numbers in self.pictures.items()},
         }
         write_json(folder / "object.json", head)
 
@@ -109,6 +113,8 @@ class FoundObject:
             head["went_m"],
             paint.get("uv"),
             paint.get("texture"),
+            head["episode"],
+            {name: tuple(numbers) for name, numbers in head["pictures"].items()},
         )
 
 
@@ -142,14 +148,14 @@ def found_object(
     which = name if name in masks.names else masks.names[0]
     views = only_of(at_rest(masks, which, clips), which)
     kept = kept_and_apart(views)[0] if how.background else views
-    told = (*masks.notes, *more)
+    told = (*masks.notes, *more, *_moved(masks.tracks[which], name or which))
     if how.generator is not None:
         from twinproof.reconstruct.generate_block import generated
 
         found = generated(views, which, name or which, table, how.generator, told)
     else:
         found = shaped(kept, which, name or which, table, told, progress)
-    found = replace(found, went_m=_went(masks.tracks[which]))
+    found = replace(found, went_m=_went(masks.tracks[which]), pictures=_used(views, clips))
     return with_background(found, views, table, how, progress)
 
 
@@ -169,7 +175,10 @@ def with_background(
     behind = found_background(views, placed(found.splats, T), table, how.background, progress, how.device, looks)
     if behind is None:
         return baked(found, views)
-    figures = {"psnr_db": behind.psnr_db, "object_psnr_db": behind.object_psnr_db, "views": behind.apart}
+    figures = {
+        "psnr_db": behind.psnr_db, "object_psnr_db": behind.object_psnr_db, "ssim": behind.ssim,
+        "object_ssim": behind.object_ssim, "views": behind.apart,
+    }  # fmt: skip
     figures = {k: float(v) for k, v in figures.items() if np.isfinite(v)}
     found = replace(found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures)
     return baked(found, own[0])
@@ -186,6 +195,30 @@ def baked(found: FoundObject, views: Views) -> FoundObject:
     return replace(
         found, mesh=mesh, uv=painted.baked.uv, texture=painted.baked.texture, declared=(*found.declared, *more)
     )
+
+
+def _moved(track: Track, name: str) -> tuple[str, ...]:
+    """A word about an object that did not stand still while it was looked at."""
+    from twinproof.reconstruct.masks_checks import moves
+
+    found = moves(track)
+    if found.first_s is None:
+        return ()
+    return (
+        f"{name} did not stand still: at {found.first_s:.2f} s it left its place, by {1e3 * found.largest_m:.0f} mm at "
+        "most; only pictures of it at rest in one place count",
+    )
+
+
+def _used(views: Views, clips: Mapping[str, Clip]) -> dict[str, tuple[int, ...]]:
+    """The numbers of the views' pictures in their videos, by camera, where clips know them."""
+    used = dict[str, list[int]]()
+    for view in views.views:
+        camera, _, frame = view.name.rpartition("/")
+        numbers = clips[camera].numbers
+        if numbers is not None:
+            used.setdefault(camera, []).append(int(numbers[int(frame)]))
+    return {camera: tuple(sorted(numbers)) for camera, numbers in used.items()}
 
 
 def _went(track: Track) -> float:

@@ -55,6 +55,7 @@ class RobotFrames:
     trust: Float[np.ndarray, "H W"]  # in the plate, 0 … 1
     chosen: tuple[int, ...]  # those of the pictures that are fitted
     shrink: int = 1  # recorded pixels along a side of one of these
+    numbers: tuple[int, ...] = ()  # of the pictures, in their video
 
     @property
     def size(self) -> tuple[int, int]:
@@ -130,7 +131,9 @@ def _read(episode: Episode, name: str, camera: Camera, angles: Angles, share: in
     even, plate = _even(rgb, np.zeros(rgb.shape[:3], bool))
     trust = np.ones(plate.shape[:2], np.float32)
     shrink = video.width // even.shape[2]
-    frames = RobotFrames(name, episode.id, angles, times[picked], even, plate, trust, (), shrink)
+    frames = RobotFrames(
+        name, episode.id, angles, times[picked], even, plate, trust, (), shrink, tuple(picked.tolist())
+    )
     return replace(frames, chosen=far_apart(angles.at(times[picked]), share))
 
 

@@ -17,7 +17,7 @@ from twinproof.nouns.store import Store
 from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Body, Twin, TwinCamera
-from twinproof.reconstruct.assemble import Room, alignment_of, camera_element, carrier_of, write_splats
+from twinproof.reconstruct.assemble import Room, alignment_of, camera_element, carrier_of, pictures_used, write_splats
 from twinproof.reconstruct.build import Building, room_of
 from twinproof.reconstruct.declare import declared
 from twinproof.sim.parameters.base import names
@@ -53,7 +53,8 @@ def in_scene(scene: Scene, name: str, room: Room, calibration: Calibration, fold
     source = Inferred(calibration.split)
     audits: dict[str, Json] = {
         "robot_links_agree": dict(found.links),
-        "pictures_used": dict(found.frames),
+        "pictures_used": pictures_used(found, []),
+        "reprojection_px": dict(found.reprojection_px),
         "calibration": {
             "offset_sd_rad": dict(found.offset_sd),
             "cameras": {n: plain(c) for n, c in found.cameras.items()},
