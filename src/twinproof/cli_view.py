@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from twinproof.nouns.signal import Signal
     from twinproof.nouns.theta import Theta
     from twinproof.nouns.trace import Trace
-    from twinproof.nouns.trial import Trial
     from twinproof.nouns.twin import Twin, TwinCamera
     from twinproof.sim.anatomy import Anatomy, Link
+    from twinproof.sim.scene import Scene
     from twinproof.sim.surface import Surface
-    from twinproof.view.live import Handed
     from twinproof.view.look import Eye, Look, Piece
     from twinproof.view.motion import Apart, Motion
-    from twinproof.view.opened import Opened
+    from twinproof.view.opened import Opened, Recorded, Row
+    from twinproof.view.playing import Handed
 
 BEFORE_S = 1.0  # longer than any delay
 
@@ -36,6 +37,7 @@ class View:
       twinproof view run                                  the whole run; prints an address with a token
       twinproof view twin
       twinproof view trials --twin twin --posterior posterior
+      twinproof view twin --split split --posterior posterior   recorded episodes beside the twin's replay of them
       twinproof view run --html scene.html                one file with a timeline; also for evidence --scene
       twinproof view run --vr page --trial 3              a WebXR page; serve it on localhost or over HTTPS
 
@@ -48,14 +50,22 @@ class View:
     """The Twin, where it is not the folder itself nor beside it."""
     posterior: Path | None = None
     """A Posterior folder for the sliders, where it does not lie beside the twin."""
+    split: Path | None = None
+    """A Split whose calibration and validation episodes are shown, where it does not lie beside the twin."""
+    scenes: str | None = None
+    """Other scenes for other objects, by label: 'practice/scene_{object}.xml'. Default: what the fit was told."""
     html: Path | None = None
     """Write one self-contained page instead, at most 8 MB."""
     vr: Path | None = None
     """Write a WebXR page into this new folder instead."""
     trial: int = 0
     """Which trial the page plays: its row in trials.parquet, from 0 on."""
+    episode: str = ""
+    """Play this recorded episode in the page instead: how its id begins."""
     ghost: str = "twin"
-    """The domain whose trial goes along as a ghost in a page; "" for none."""
+    """The domain whose trial goes along as a ghost in a page, or twin or nominal for a replay; "" for none."""
+    restart_s: float = 0.5
+    """How often a replay in a page starts anew from the readings; 0: never."""
     host: str = "127.0.0.1"
     """Bind to this address of this machine. Others than 127.0.0.1 need --i-know."""
     i_know: bool = False
@@ -103,8 +113,8 @@ def view(config: View) -> int:
         raise ConfigError("--html and --vr were both given. Write one page at a time.")
     from twinproof.view.opened import open_folder
 
-    opened = open_folder(config.folder, config.twin, config.posterior)
-    handed = handed_for(opened)
+    opened = open_folder(config.folder, config.twin, config.posterior, config.split)
+    handed = handed_for(opened, config.scenes)
     if config.html is not None:
         return _html(config, opened, handed)
     if config.vr is not None:
@@ -112,17 +122,19 @@ def view(config: View) -> int:
     return _live(config, opened, handed)
 
 
-def handed_for(opened: Opened) -> Handed:
+def handed_for(opened: Opened, scenes: str | None = None) -> Handed:
     """What only the simulator knows about a twin: its look, its kinematics, and what it would have done."""
     from twinproof.evaluate.replay import replayed
     from twinproof.nouns.episode import Episode
     from twinproof.nouns.trace import Trace
     from twinproof.sim.posed import Posed
     from twinproof.sim.scene import Scene, engine
-    from twinproof.view.live import Handed
+    from twinproof.sim.scenes_by_label import scene_for, scenes_of
+    from twinproof.view.playing import Handed
 
     scene = Scene.of(opened.twin)
     posed = Posed(scene)
+    others = scenes_of(scenes or opened.scenes, [each.episode.labels for each in opened.recorded])
 
     def place(trace: Trace, time_s: np.ndarray) -> np.ndarray:
         return posed.poses(trace.signals, time_s)
@@ -131,7 +143,32 @@ def handed_for(opened: Opened) -> Handed:
         again = replayed(scene, Episode.of(_from_rest(trace), {}), theta, smooth=False)
         return Trace("sliders", again.signals, (), engine(), theta, again.notes)
 
-    return Handed(look_of(opened.twin), place, simulate)
+    def replay(recorded: Recorded, theta: Theta, restart_s: float) -> Trace:
+        again = replayed(scene_for(recorded.episode.labels, others, scene), recorded.episode, theta, restart_s)
+        return Trace("twin", again.signals, (), engine(), theta, again.notes)
+
+    return Handed(look_of(opened.twin), place, simulate, replay, lambda recorded: _trace_of(recorded, scene))
+
+
+def _trace_of(recorded: Recorded, scene: Scene) -> Trace:
+    """A recorded episode as a trace. Its events are told by the rules that compare reality and twin, where they can."""
+    from twinproof.evaluate.events import EventRules, events_of
+    from twinproof.evaluate.motion import motion_of, scale_of
+    from twinproof.evaluate.replay import twin_tips, with_ranges
+    from twinproof.evaluate.views import view_of
+    from twinproof.nouns.errors import TwinproofError
+    from twinproof.nouns.trace import Event, Trace
+
+    episode, rules, notes = recorded.episode, EventRules(), recorded.episode.notes
+    try:
+        rig = with_ranges(recorded.rig, scene)
+        scale = scale_of(rig)
+        motion = motion_of(episode, rig, scale.joints, "recorded")
+        happened = events_of(view_of(episode, motion, rig, scale, twin_tips(rig, scene), rules), rules)
+    except TwinproofError as problem:
+        happened, notes = (), (*notes, f"its events are not told: {problem}")
+    events = tuple(Event(f"{each.of} {each.name}", each.time_s) for each in happened)
+    return Trace("real", episode.signals, events, notes=notes)
 
 
 def _from_rest(trace: Trace) -> dict[str, Signal]:
@@ -262,23 +299,34 @@ def _eye(name: str, camera: TwinCamera, whole: Anatomy) -> Eye:
 
 
 def _played(config: View, opened: Opened, handed: Handed) -> tuple[Motion | None, Motion | None, Apart | None]:
-    """The motion of the trial that was asked for, its ghost's, and how far they are apart."""
-    from twinproof.view.motion import apart, motion_of
-    from twinproof.view.opened import line
+    """The motion of what was asked for, its ghost's, and how far they are apart."""
+    from twinproof.view.motion import apart
+    from twinproof.view.opened import Recorded
+    from twinproof.view.playing import partner, played, replay_theta, replays, simulated
 
-    def motion(trial: Trial) -> Motion:
-        return motion_of(opened.trace(trial), handed.place, line(trial))
-
-    if not opened.trials:
+    row = _row(config, opened)
+    if row is None:
         return None, None, None
+    shown = played(row, opened, handed)
+    ghost = partner(row, config.ghost, opened, handed)
+    if isinstance(row, Recorded) and config.ghost in replays(opened):
+        theta, anew_s = replay_theta(opened, config.ghost), config.restart_s or math.inf
+        ghost = simulated(row, shown, config.ghost, theta, handed, anew_s)
+    if ghost is None:
+        return shown.motion, None, None
+    error = apart((shown.trace, shown.motion), (ghost.trace, ghost.motion), handed.look)
+    return shown.motion, ghost.motion, error
+
+
+def _row(config: View, opened: Opened) -> Row | None:
+    """The recorded episode or the trial that a page is to play; else the first that there is."""
+    if config.episode:
+        return opened.episode(config.episode)
+    if not opened.trials:
+        return opened.recorded[0] if opened.recorded else None
     if not 0 <= config.trial < len(opened.trials):
         raise ConfigError(f"--trial {config.trial} is none of the {len(opened.trials)} trials; count from 0.")
-    trial = opened.trials[config.trial]
-    partner = opened.partner(trial, config.ghost) if config.ghost not in ("", trial.domain) else None
-    if partner is None or partner.trace is None:
-        return motion(trial), None, None
-    both = [(opened.trace(each), motion(each)) for each in (trial, partner)]
-    return both[0][1], both[1][1], apart(both[0], both[1], handed.look)
+    return opened.trials[config.trial]
 
 
 def _page(config: View, opened: Opened, handed: Handed) -> bytes:

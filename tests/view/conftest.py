@@ -11,8 +11,8 @@ import pytest
 from tests.view.browsing import STUCK, Browser
 from tests.view.made import write_run
 from twinproof.cli_view import handed_for
-from twinproof.view.live import Handed
 from twinproof.view.opened import Opened, open_folder
+from twinproof.view.playing import Handed
 
 
 @pytest.fixture(scope="session")

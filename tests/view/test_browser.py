@@ -11,8 +11,9 @@ import pytest
 from tests.view import browsing
 from tests.view.browsing import red_and_blue, scene, until
 from twinproof.view.gate import gate_of, guarded, listen, stop
-from twinproof.view.live import NONE, SLIDERS, Handed, Live
+from twinproof.view.live import Live
 from twinproof.view.opened import Opened
+from twinproof.view.playing import NONE, SLIDERS, Handed
 
 browser = pytest.fixture(scope="module")(browsing.browser)
 page = pytest.fixture(browsing.pages)
@@ -100,7 +101,7 @@ def test_sliders_simulate_the_ghost_again(viewer, opened):
     live.choose(opened.trials[0])
     live.simulate(live.sliders.theta | {"joint.hinge.damping": 1.9})
     assert live.ghost.trace.domain == "sliders"
-    assert live.list.ghost == SLIDERS
+    assert live.timeline.ghost == SLIDERS
     slow = live.ghost.trace.signals["state"].value
     live.sliders.take(3)
     live.simulate(live.sliders.theta)

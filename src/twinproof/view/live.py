@@ -1,51 +1,39 @@
-"""The viewer in the browser: a list of trials, a timeline, a ghost beside the robot, sliders over the posterior.
+"""The viewer in the browser: trials, recorded episodes, a timeline, a ghost beside the robot, posterior sliders.
 
 click a trial ──> its trace ──> links over time ──> the stage        beside it, paler: the same trial in another domain,
-timeline ─────────────────────────────────────────> its moment       or what the twin does with the sliders' parameters
+timeline ─────────────────────────────────────────> its moment       the twin's replay of a recorded episode's commands,
+                                                                     or what the twin does with the sliders' parameters
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twinproof.nouns.errors import TwinproofError
 from twinproof.nouns.theta import Theta
-from twinproof.nouns.trace import Trace
-from twinproof.nouns.trial import Trial
-from twinproof.view.look import Look
-from twinproof.view.motion import Motion, Place, apart, motion_of
-from twinproof.view.opened import Opened, line
-from twinproof.view.panels import Layers, Sliders, Timeline, TrialList
+from twinproof.view.motion import apart
+from twinproof.view.opened import Opened, Recorded, Row
+from twinproof.view.panels import Layers, RowList, Sliders, Timeline
+from twinproof.view.playing import (
+    NONE,
+    SLIDERS,
+    Handed,
+    Playing,
+    partner,
+    played,
+    replay_theta,
+    replays,
+    simulated,
+)
 from twinproof.view.stage import Stage
 
 if TYPE_CHECKING:
     from viser import ViserServer
 
-Simulate = Callable[[Trace, Theta], Trace]  # what the twin does under a trace's commands with these parameters
-NONE, SLIDERS = "none", "sliders"
 TICK_S = 0.04
 MOST_SPLATS = 500_000  # what browsers draw fluently
-
-
-@dataclass(frozen=True, eq=False)
-class Handed:
-    """What only the simulator knows, handed in by the command: how the scene looks, where links are, what would be."""
-
-    look: Look
-    place: Place
-    simulate: Simulate | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Playing:
-    """A trace and its motion."""
-
-    trace: Trace
-    motion: Motion
 
 
 class Live:
@@ -56,70 +44,79 @@ class Live:
         self.stage = Stage(server, handed.look.thinned(MOST_SPLATS))
         self.played: Playing | None = None
         self.ghost: Playing | None = None
-        self._trial: Trial | None = None
+        self._row: Row | None = None
         self._lock = threading.RLock()
-        self._wanted: Theta | None = None  # what the sliders ask for and nobody has simulated yet
+        self._wanted: tuple[str, Theta] | None = None  # whose ghost is asked for and nobody has simulated yet
         self._wake, self._ended = threading.Event(), threading.Event()
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         server.gui.main_panel.dock_right()
         self.layers = Layers(server, self.stage)
-        self.timeline = Timeline(server, self.seek) if opened.trials else None
+        self.lists = list[RowList]()
+        rows: tuple[Row, ...] = (*opened.trials, *opened.recorded)
+        self.timeline = None
+        if rows:
+            self.timeline = Timeline(server, self.seek, self._ghosts(), self.haunt, bool(opened.recorded))
         if opened.trials:
-            ghosts = [NONE, *opened.domains, *([SLIDERS] if self._can_simulate else [])]
-            self.list = TrialList(server, opened.trials, self.choose, ghosts, self.haunt)
-        if self._can_simulate and opened.posterior is not None:
-            self.sliders = Sliders(server, opened.posterior, self._ask)
+            self.lists.append(RowList(server, "trials", opened.trials, ("policy", "domain", "success"), self.choose))
+        if opened.recorded:
+            fields = ("part", "outcome")
+            self.lists.append(RowList(server, "recorded episodes", opened.recorded, fields, self.choose))
+        if rows and opened.posterior is not None:
+            self.sliders = Sliders(server, opened.posterior, lambda theta: self._ask(SLIDERS, theta))
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
-        if opened.trials:
-            self.choose(opened.trials[0])
+        if rows:
+            self.choose(rows[0])
 
-    @property
-    def _can_simulate(self) -> bool:
-        return self.handed.simulate is not None and self.opened.posterior is not None and bool(self.opened.trials)
+    def _ghosts(self) -> tuple[str, ...]:
+        """What may go along: other domains of trials, the twin's replays of episodes, what the sliders say."""
+        found = dict.fromkeys((*self.opened.domains, *replays(self.opened)))
+        return (NONE, *found, *(() if self.opened.posterior is None else (SLIDERS,)))
 
-    def choose(self, trial: Trial) -> None:
-        """Shows a trial, with the ghost that the list asks for."""
+    def choose(self, row: Row) -> None:
+        """Shows a trial or a recorded episode, with the ghost that is asked for."""
+        assert self.timeline is not None
         with self._lock:
             try:
-                self.played = self._playing(self.opened.trace(trial), _told(trial))
+                self.played = played(row, self.opened, self.handed)
             except TwinproofError as problem:
                 self._say(str(problem))
                 return
-            self._trial, self.ghost = trial, None
-            self.list.mark(trial)
-        self.haunt(self.list.ghost)
+            self._row, self.ghost = row, None
+            for each in self.lists:
+                each.mark(row)
+        self.haunt(self.timeline.ghost)
 
     def haunt(self, which: str) -> None:
-        """Shows the same trial of another domain as a ghost, or what the sliders' parameters do, or none."""
+        """Shows a ghost: the same trial of another domain, a replay in the twin, the sliders' parameters, or none."""
         with self._lock:
-            simulated = self.ghost is not None and self.ghost.trace.domain == SLIDERS
-            if self._trial is None or (which == SLIDERS and simulated):
+            if self._row is None:
                 return
-            self.ghost = None
+            self.ghost = self._wanted = None
             if which == SLIDERS:
-                self._ask(self.sliders.theta)
-            elif which not in (NONE, self._trial.domain):
-                other = self.opened.partner(self._trial, which)
-                if other is not None and other.trace is not None:
-                    self.ghost = self._playing(self.opened.trace(other), line(other))
+                self._ask(SLIDERS, self.sliders.theta)
+            elif isinstance(self._row, Recorded) and which in replays(self.opened):
+                self._ask(which, replay_theta(self.opened, which))
+            else:
+                self.ghost = partner(self._row, which, self.opened, self.handed)
             self._refresh()
 
-    def simulate(self, theta: Theta) -> None:
-        """Makes the ghost what the twin does with these parameters under the trial's own commands."""
-        played = self.played
-        if played is None or self.handed.simulate is None:
+    def simulate(self, theta: Theta, which: str = SLIDERS) -> None:
+        """Makes the ghost what the twin does with these parameters under the commands of what is played."""
+        shown, row = self.played, self._row
+        if shown is None or row is None or self.timeline is None:
             return
         try:
-            ghost = self._playing(self.handed.simulate(played.trace, theta), "the twin with the sliders' parameters")
+            ghost = simulated(row, shown, which, theta, self.handed, self.timeline.restart_s)
         except TwinproofError as problem:
             self._say(str(problem))
             return
         with self._lock:
-            if self.played is played:  # else another trial was chosen meanwhile
-                self.ghost = ghost
-                self.list.ghost = SLIDERS
-                self._refresh()
+            if self.played is not shown or which not in (SLIDERS, self.timeline.ghost):
+                return  # another one was chosen meanwhile
+            self.ghost = ghost
+            self.timeline.ghost = which
+            self._refresh()
 
     def seek(self, time_s: float) -> None:
         """Moves everything to a moment."""
@@ -137,27 +134,29 @@ class Live:
         self._wake.set()
         self._thread.join()
 
-    def _playing(self, trace: Trace, label: str) -> Playing:
-        return Playing(trace, motion_of(trace, self.handed.place, label))
-
     def _refresh(self) -> None:
         assert self.played is not None
         assert self.timeline is not None
         self.stage.haunt(self.ghost is not None)
-        told = None
+        told, lost = None, ""
         if self.ghost is not None:
             one, two = ((each.trace, each.motion) for each in (self.played, self.ghost))
-            told = apart(one, two, self.handed.look)
+            try:
+                told = apart(one, two, self.handed.look)
+            except TwinproofError as problem:
+                lost = str(problem)
         self.timeline.load(self.played.motion, told, None if self.ghost is None else self.ghost.motion.label)
+        if lost:
+            self._say(lost)
         self.seek(self.timeline.time_s)
 
     def _say(self, text: str) -> None:
         if self.timeline is not None:
             self.timeline.say(text)
 
-    def _ask(self, theta: Theta) -> None:
+    def _ask(self, which: str, theta: Theta) -> None:
         """Remembers what to simulate next; only the latest wish counts."""
-        self._wanted = theta
+        self._wanted = (which, theta)
         self._wake.set()
 
     def _work(self) -> None:
@@ -170,12 +169,7 @@ class Live:
             now = time.monotonic()
             wanted, self._wanted = self._wanted, None
             if wanted is not None:
-                self.simulate(wanted)
+                self.simulate(wanted[1], wanted[0])
             if playing and self.timeline is not None:
                 self.timeline.advance(now - before)
             before = now
-
-
-def _told(trial: Trial) -> str:
-    """A trial and what its trace shows."""
-    return f"{line(trial)}: {trial.note}" if trial.note else line(trial)

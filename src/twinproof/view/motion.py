@@ -22,12 +22,13 @@ MOST_FRAMES = 1500
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """All links over time, evenly sampled from 0 on."""
+    """All links over time, evenly sampled from 0 on. `begin_s` is 0 on the clock of the trace."""
 
     label: str
     step_s: float
     T_world_links: Float[np.ndarray, "T L 4 4"]
     events: tuple[Event, ...] = ()
+    begin_s: float = 0.0
 
     @property
     def frames(self) -> int:
@@ -44,23 +45,29 @@ class Motion:
         return np.asarray(self.T_world_links[int(np.clip(round(time_s / self.step_s), 0, self.frames - 1))])
 
 
-def motion_of(trace: Trace, place: Place, label: str, most: int = MOST_FRAMES) -> Motion:
-    """A trace as a motion, at most 50 frames a second and `most` in all; times count from its own start."""
-    begin, end = trace.span_s
+def motion_of(trace: Trace, place: Place, label: str, most: int = MOST_FRAMES, begin_s: float | None = None) -> Motion:
+    """A trace as a motion, at most 50 frames a second and `most` in all; times count from its own start.
+
+    A replay begins where readings and commands have both begun: with `begin_s` its times count from the start of what
+    it replays, and until it begins it stands still.
+    """
+    first, end = trace.span_s
+    begin = first if begin_s is None else begin_s
     frames = int(np.clip((end - begin) * RATE_HZ, 1, most - 1)) + 1
     step_s = max((end - begin) / (frames - 1), 1e-6)
     poses = place(trace, begin + np.arange(frames) * step_s)
     if not np.isfinite(poses).all():
         raise TraceError(f"{label}: links are at places that are no numbers. Look at the trace's positions.")
     events = tuple(Event(event.name, event.time_s - begin) for event in trace.events)
-    return Motion(label, step_s, poses, events)
+    return Motion(label, step_s, poses, events, begin)
 
 
 @dataclass(frozen=True, eq=False)
 class Apart:
     """Two episodes against each other over time: joints (root mean square) and the part that is farthest off.
 
-    Joints in radians and joints in metres have no mean: those of the unit that most have are taken.
+    Joints in radians and joints in metres have no mean: those of the unit that most have are taken. Where neither
+    episode has a joint, as when a free body is thrown, it is the root mean square of the moving parts' distances.
     """
 
     time_s: Float[np.ndarray, "T"]
@@ -75,31 +82,35 @@ class Apart:
 
 
 def apart(one: tuple[Trace, Motion], two: tuple[Trace, Motion], look: Look) -> Apart:
-    """How far two episodes are apart, from their starts to the end of the shorter one."""
-    first, second = (_joints(trace) for trace, _ in (one, two))
+    """How far two episodes are apart, over the time that both of them tell of."""
+    first, second = (_joints(trace, motion.begin_s) for trace, motion in (one, two))
     names = sorted(first.keys() & second.keys())
-    if not names:
+    if not names and (first or second):
         raise TraceError(
             f"{one[1].label} and {two[1].label} have no joint in common, so no error can be shown. Compare episodes of "
             "one robot."
         )
-    end_s = min(trace.span_s[1] - trace.span_s[0] for trace, _ in (one, two))
-    time_s = np.linspace(0.0, end_s, max(2, min(one[1].frames, two[1].frames)))
+    spans = [[t - motion.begin_s for t in trace.span_s] for trace, motion in (one, two)]
+    begin_s, end_s = max(span[0] for span in spans), min(span[1] for span in spans)
+    time_s = np.linspace(begin_s, max(begin_s, end_s), max(2, min(one[1].frames, two[1].frames)))
+    moving = [look.links.index(name) for name in look.moving]
+    centres = look.centres()
+    places = [np.stack([_points(motion.at(t), centres) for t in time_s]) for _, motion in (one, two)]
+    off = np.linalg.norm(places[0] - places[1], axis=2)
+    if not names:
+        return Apart(time_s, np.sqrt(np.mean(off[:, moving] ** 2, axis=1)), "m", off.max(axis=1))
     units = [first[name][2] for name in names]
     unit = max(sorted(set(units)), key=units.count)
     alike = [name for name in names if first[name][2] == unit]
     gaps = np.stack([np.interp(time_s, *first[name][:2]) - np.interp(time_s, *second[name][:2]) for name in alike])
-    centres = look.centres()
-    places = [np.stack([_points(motion.at(t), centres) for t in time_s]) for _, motion in (one, two)]
-    far = np.linalg.norm(places[0] - places[1], axis=2).max(axis=1)
-    return Apart(time_s, np.sqrt(np.mean(gaps**2, axis=0)), unit, far)
+    return Apart(time_s, np.sqrt(np.mean(gaps**2, axis=0)), unit, off.max(axis=1))
 
 
 def _points(T: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("lij,lj->li", T[:, :3, :3], centres) + T[:, :3, 3])
 
 
-def _joints(trace: Trace) -> dict[str, tuple[np.ndarray, np.ndarray, str]]:
+def _joints(trace: Trace, begin_s: float) -> dict[str, tuple[np.ndarray, np.ndarray, str]]:
     """Times from the start, positions and unit of every joint that was read."""
     found = dict[str, tuple[np.ndarray, np.ndarray, str]]()
     for signal in trace.signals.values():
@@ -107,6 +118,5 @@ def _joints(trace: Trace) -> dict[str, tuple[np.ndarray, np.ndarray, str]]:
             for k, column in enumerate(signal.columns):
                 good = np.ones(len(signal.time_s), bool) if signal.missing is None else ~signal.missing[:, k]
                 if good.any():
-                    times = signal.time_s[good] - trace.span_s[0]
-                    found[column.name] = (times, signal.value[good, k], column.unit)
+                    found[column.name] = (signal.time_s[good] - begin_s, signal.value[good, k], column.unit)
     return found

@@ -1,4 +1,4 @@
-"""The panels of the viewer: layers, list of trials, timeline with errors and events, sliders over a posterior."""
+"""The panels of the viewer: layers, lists, timeline with ghost, errors and events, sliders over a posterior."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.theta import Theta
-from twinproof.nouns.trial import Trial
 from twinproof.view.motion import Apart, Motion
-from twinproof.view.opened import chosen, line
+from twinproof.view.opened import Row, chosen, line
+from twinproof.view.playing import RESTARTS_S, restarts
 from twinproof.view.stage import LAYERS, Stage
 
 if TYPE_CHECKING:
@@ -48,28 +48,72 @@ class Layers:
                 server.gui.add_markdown(plain(note))
 
 
-class TrialList:
-    """Trials as buttons, a page at a time, chosen by policy, domain and outcome; and which ghost goes with them."""
+class RowList:
+    """Trials or recorded episodes as buttons, a page at a time, chosen by those of their fields that differ."""
 
     def __init__(
-        self, server: ViserServer, trials: Sequence[Trial], choose: Callable[[Trial], None], ghosts: Sequence[str],
-        haunt: Callable[[str], None],
+        self, server: ViserServer, title: str, rows: Sequence[Row], fields: Sequence[str],
+        choose: Callable[[Row], None],
     ) -> None:  # fmt: skip
-        self._server, self._trials, self._choose = server, tuple(trials), choose
+        self._server, self._title, self._rows, self._choose = server, title, tuple(rows), choose
         self._shown: list[Any] = []
-        with server.gui.add_folder("trials") as self._folder:
-            add = server.gui.add_dropdown
-            first = "twin" if "twin" in ghosts else ghosts[0]
-            self._ghost = add("ghost", tuple(ghosts), initial_value=first)
-            self._ghost.on_update(lambda event: haunt(event.target.value))
-            self._rules = {name: add(name, ("all", *dict.fromkeys(str(getattr(t, name)) for t in trials)))
-                           for name in ("policy", "domain", "success")}  # fmt: skip
-            pages = max(1, -(-len(trials) // PAGE))
+        values = {name: tuple(dict.fromkeys(str(getattr(row, name)) for row in rows)) for name in fields}
+        with server.gui.add_folder(title) as self._folder:
+            self._rules = {
+                name: server.gui.add_dropdown(name, ("all", *found)) for name, found in values.items() if len(found) > 1
+            }
+            pages = max(1, -(-len(rows) // PAGE))
             self._page = server.gui.add_slider("page", 1, max(2, pages), 1, 1, visible=pages > 1)
             for each in (*self._rules.values(), self._page):
                 each.on_update(lambda _: self._fill())
-        self._marked: Trial | None = None
+        self._marked: Row | None = None
         self._fill()
+
+    def mark(self, row: Row) -> None:
+        """Shows which row is on the stage; none of these, where it is of another list."""
+        self._marked = row
+        self._fill()
+
+    def _fill(self) -> None:
+        found = chosen(self._rows, **{name: str(box.value) for name, box in self._rules.items()})
+        first = PAGE * (int(self._page.value) - 1)
+        wanted = found[first : first + PAGE] or found[:PAGE]
+        for each in self._shown:
+            each.remove()
+        self._shown = []
+        with self._folder:
+            for row in wanted:
+                here = row is self._marked
+                button = self._server.gui.add_button(line(row), color="blue" if here else "gray")
+                button.on_click(lambda _, row=row: self._choose(row))
+                self._shown.append(button)
+            self._shown.append(self._server.gui.add_markdown(f"{len(found)} of {len(self._rows)} {self._title}"))
+
+
+class Timeline:
+    """A slider in seconds, play, the ghost, the error against it, and jumps to events."""
+
+    def __init__(
+        self, server: ViserServer, seek: Callable[[float], None], ghosts: Sequence[str], haunt: Callable[[str], None],
+        replays: bool = False,
+    ) -> None:  # fmt: skip
+        self._server, self._end_s = server, 1.0
+        self._extra: list[Any] = []
+        self._plot: Any = None
+        self._told: Apart | None = None
+        self._marked = -1  # the moment of the plot that its cursor is at
+        with server.gui.add_folder("timeline") as self._folder:
+            self._slider = server.gui.add_slider("time (s)", 0.0, 1.0, STEP_S, 0.0)
+            self._play = server.gui.add_checkbox("play", False)
+            first = "twin" if "twin" in ghosts else ghosts[0]
+            self._ghost = server.gui.add_dropdown("ghost", tuple(ghosts), initial_value=first)
+            words = {restarts(each): each for each in RESTARTS_S}
+            self._anew, self._restarts = server.gui.add_dropdown("replay", tuple(words), visible=replays), words
+            self._text = server.gui.add_markdown("")
+        self._slider.on_update(lambda event: seek(event.target.value))
+        # What is set from here is on the stage already; only a person asks for another one.
+        self._ghost.on_update(lambda event: haunt(event.target.value) if event.client is not None else None)
+        self._anew.on_update(lambda _: haunt(self.ghost))
 
     @property
     def ghost(self) -> str:
@@ -81,41 +125,10 @@ class TrialList:
         if self._ghost.value != which:
             self._ghost.value = which
 
-    def mark(self, trial: Trial) -> None:
-        """Shows which trial is on the stage."""
-        self._marked = trial
-        self._fill()
-
-    def _fill(self) -> None:
-        found = chosen(self._trials, **{name: str(box.value) for name, box in self._rules.items()})
-        first = PAGE * (int(self._page.value) - 1)
-        wanted = found[first : first + PAGE] or found[:PAGE]
-        for each in self._shown:
-            each.remove()
-        self._shown = []
-        with self._folder:
-            for trial in wanted:
-                here = trial is self._marked
-                button = self._server.gui.add_button(line(trial), color="blue" if here else "gray")
-                button.on_click(lambda _, trial=trial: self._choose(trial))
-                self._shown.append(button)
-            self._shown.append(self._server.gui.add_markdown(f"{len(found)} of {len(self._trials)} trials"))
-
-
-class Timeline:
-    """A slider in seconds, play, jumps to events, and the error under it."""
-
-    def __init__(self, server: ViserServer, seek: Callable[[float], None]) -> None:
-        self._server, self._end_s = server, 1.0
-        self._extra: list[Any] = []
-        self._plot: Any = None
-        self._told: Apart | None = None
-        self._marked = -1  # the moment of the plot that its cursor is at
-        with server.gui.add_folder("timeline") as self._folder:
-            self._slider = server.gui.add_slider("time (s)", 0.0, 1.0, STEP_S, 0.0)
-            self._play = server.gui.add_checkbox("play", False)
-            self._text = server.gui.add_markdown("")
-        self._slider.on_update(lambda event: seek(event.target.value))
+    @property
+    def restart_s(self) -> float:
+        """How often a replay is to start anew from the readings."""
+        return self._restarts[str(self._anew.value)]
 
     @property
     def playing(self) -> bool:
@@ -222,7 +235,7 @@ class Sliders:
         point = posterior.point()
         self._each = dict[str, Any]()
         with server.gui.add_folder("posterior", expand_by_default=False):
-            server.gui.add_markdown("The ghost is simulated again with these parameters and the trial's own commands.")
+            server.gui.add_markdown("The ghost again, with these parameters and the commands that were sent.")
             last = len(posterior.draws) - 1
             self._draw = server.gui.add_slider("draw", 0, max(last, 1), 1, 0)
             for info in posterior.parameters:
