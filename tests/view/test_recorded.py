@@ -183,6 +183,19 @@ def test_the_viewer_haunts_an_episode_with_its_replay_and_the_sliders_simulate_i
     assert shown.ghost is None  # someone chose none while it was simulated
 
 
+def test_the_plots_axes_have_ranges_though_series_begin_with_no_number(live, taken):
+    shown, _ = live
+    shown.choose(taken.recorded[0])
+    shown.simulate(Theta(), TWIN)
+    shown.seek(0.6)  # the dot of now has moved on: what stands before it is no number
+    plot = shown.timeline._plot
+    assert np.isnan(plot.data[-1][0])
+    for scale, row in (("y", plot.data[1]), ("far", plot.data[2])):
+        low, high = plot.scales[scale]["range"]
+        assert (low, high) == (0, pytest.approx(1.08 * row.max()))
+    assert [each["label"] for each in plot.series][1:3] == ["RMSE (mrad, left)", "farthest part (mm, right)"]
+
+
 def _rmse(shown: Live) -> float:
     return float(shown.timeline.text.split("RMSE ")[1].split()[0])
 

@@ -15,6 +15,7 @@ from twinproof.view.look import Look, heat
 from twinproof.view.motion import apart, motion_of
 from twinproof.view.opened import chosen, line, open_folder
 from twinproof.view.panels import plain
+from twinproof.view.stage import _wider
 
 
 def test_a_run_a_twin_and_trials_are_opened_alike(run_folder, opened):
@@ -33,7 +34,8 @@ def test_a_real_trial_has_its_twin_trial_as_partner(opened):
     with pytest.raises(StoreError, match="no trace was kept of trial 0 of policy 'ppo'"):
         opened.trace(nominal)
     assert line(twin) == "ppo · h1 · twin · 0 · failed: undecided"
-    assert chosen(opened.trials, domain="all", success="True") == [real]
+    assert chosen(opened.trials, domain="all", outcome="success") == [real]
+    assert chosen(opened.trials, outcome="failed: undecided") == [twin, nominal]
 
 
 def test_folders_that_hold_nothing_to_see_are_refused(run_folder, tmp_path):
@@ -135,6 +137,14 @@ def test_the_twin_is_simulated_again_with_other_parameters(handed, opened):
     assert soft.theta["joint.hinge.damping"] == 0.05
     gap = soft.signals["state"].value - stiff.signals["state"].value
     assert np.abs(gap).max() > 1e-3
+
+
+def test_a_ghosts_skin_stands_off_the_surface_it_is_drawn_over(handed):
+    box = next(piece for piece in handed.look.pieces if piece.link == "base")
+    wider = _wider(box, 0.001)
+    gaps = np.linalg.norm(wider.mesh.vertices - box.mesh.vertices, axis=1)
+    assert gaps == pytest.approx(np.full(len(gaps), 0.001))
+    assert wider.mesh.volume_m3 > box.mesh.volume_m3
 
 
 def test_heat_goes_from_blue_to_red():

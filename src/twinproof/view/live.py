@@ -55,12 +55,11 @@ class Live:
         rows: tuple[Row, ...] = (*opened.trials, *opened.recorded)
         self.timeline = None
         if rows:
-            self.timeline = Timeline(server, self.seek, self._ghosts(), self.haunt, bool(opened.recorded))
+            self.timeline = Timeline(server, self.seek, self._ghosts(), self.haunt)
         if opened.trials:
-            self.lists.append(RowList(server, "trials", opened.trials, ("policy", "domain", "success"), self.choose))
+            self.lists.append(RowList(server, "trials", opened.trials, self.choose))
         if opened.recorded:
-            fields = ("part", "outcome")
-            self.lists.append(RowList(server, "recorded episodes", opened.recorded, fields, self.choose))
+            self.lists.append(RowList(server, "recorded episodes", opened.recorded, self.choose))
         if rows and opened.posterior is not None:
             self.sliders = Sliders(server, opened.posterior, lambda theta: self._ask(SLIDERS, theta))
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -83,6 +82,7 @@ class Live:
                 self._say(str(problem))
                 return
             self._row, self.ghost = row, None
+            self.timeline.name(row)
             for each in self.lists:
                 each.mark(row)
         self.haunt(self.timeline.ghost)

@@ -27,11 +27,6 @@ class Recorded:
     episode: Episode
     rig: Rig
 
-    @property
-    def outcome(self) -> str:
-        """success, failure or unknown."""
-        return self.episode.outcome
-
 
 Row = Trial | Recorded
 
@@ -151,15 +146,24 @@ def _recorded(folder: Path, twin: Twin) -> tuple[Recorded, ...]:
     return tuple(Recorded(part, episode, found.rig) for part, found in parts.items() for episode in found.episodes)
 
 
-def line(row: Row) -> str:
-    """A trial or a recorded episode on one line, for a list."""
+def fields(row: Row) -> dict[str, str]:
+    """What a list is chosen by."""
     if isinstance(row, Recorded):
-        return f"{row.part} · {row.episode.source or row.episode.id} · {row.outcome}"
-    how = "success" if row.success else f"failed: {row.failure.label}" if row.failure else "failed"
-    return f"{row.policy} · {row.condition} · {row.domain} · {row.repeat} · {how}"
+        return {"part": row.part, "outcome": row.episode.outcome}
+    outcome = "success" if row.success else f"failed: {row.failure.label}" if row.failure else "failed"
+    return {"policy": row.policy, "domain": row.domain, "outcome": outcome}
+
+
+def line(row: Row) -> str:
+    """A trial or a recorded episode on one line, for a list. Sources that end with an id are named without it."""
+    outcome = fields(row)["outcome"]
+    if isinstance(row, Recorded):
+        name = row.episode.source.removesuffix(row.episode.id).rstrip("_-/ ")
+        return f"{row.part} · {name or row.episode.id[:12]} · {outcome}"
+    return f"{row.policy} · {row.condition} · {row.domain} · {row.repeat} · {outcome}"
 
 
 def chosen(rows: Iterable[Row], **wanted: str) -> list[Row]:
-    """Rows with these values; "all" chooses all."""
+    """Rows whose fields have these values; "all" chooses all."""
     rules = {name: value for name, value in wanted.items() if value != "all"}
-    return [row for row in rows if all(str(getattr(row, name)) == value for name, value in rules.items())]
+    return [row for row in rows if all(fields(row)[name] == value for name, value in rules.items())]

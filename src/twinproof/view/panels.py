@@ -10,7 +10,7 @@ import numpy as np
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.theta import Theta
 from twinproof.view.motion import Apart, Motion
-from twinproof.view.opened import Row, chosen, line
+from twinproof.view.opened import Recorded, Row, chosen, fields, line
 from twinproof.view.playing import RESTARTS_S, restarts
 from twinproof.view.stage import LAYERS, Stage
 
@@ -26,6 +26,7 @@ NAMES = {
 }
 PAGE = 10  # trials on a page of the list
 STEP_S = 0.01
+ERROR_COLOUR, FAR_COLOUR = "#d62728", "#2678ff"
 STEPS = 200  # of a parameter's slider
 
 
@@ -51,13 +52,10 @@ class Layers:
 class RowList:
     """Trials or recorded episodes as buttons, a page at a time, chosen by those of their fields that differ."""
 
-    def __init__(
-        self, server: ViserServer, title: str, rows: Sequence[Row], fields: Sequence[str],
-        choose: Callable[[Row], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, server: ViserServer, title: str, rows: Sequence[Row], choose: Callable[[Row], None]) -> None:
         self._server, self._title, self._rows, self._choose = server, title, tuple(rows), choose
         self._shown: list[Any] = []
-        values = {name: tuple(dict.fromkeys(str(getattr(row, name)) for row in rows)) for name in fields}
+        values = {name: tuple(dict.fromkeys(fields(row)[name] for row in rows)) for name in fields(rows[0])}
         with server.gui.add_folder(title) as self._folder:
             self._rules = {
                 name: server.gui.add_dropdown(name, ("all", *found)) for name, found in values.items() if len(found) > 1
@@ -94,9 +92,8 @@ class Timeline:
     """A slider in seconds, play, the ghost, the error against it, and jumps to events."""
 
     def __init__(
-        self, server: ViserServer, seek: Callable[[float], None], ghosts: Sequence[str], haunt: Callable[[str], None],
-        replays: bool = False,
-    ) -> None:  # fmt: skip
+        self, server: ViserServer, seek: Callable[[float], None], ghosts: Sequence[str], haunt: Callable[[str], None]
+    ) -> None:
         self._server, self._end_s = server, 1.0
         self._extra: list[Any] = []
         self._plot: Any = None
@@ -108,7 +105,7 @@ class Timeline:
             first = "twin" if "twin" in ghosts else ghosts[0]
             self._ghost = server.gui.add_dropdown("ghost", tuple(ghosts), initial_value=first)
             words = {restarts(each): each for each in RESTARTS_S}
-            self._anew, self._restarts = server.gui.add_dropdown("replay", tuple(words), visible=replays), words
+            self._anew, self._restarts = server.gui.add_dropdown("replay", tuple(words), visible=False), words
             self._text = server.gui.add_markdown("")
         self._slider.on_update(lambda event: seek(event.target.value))
         # What is set from here is on the stage already; only a person asks for another one.
@@ -157,7 +154,7 @@ class Timeline:
         at = int(np.argmin(np.abs(self._told.time_s - time_s)))
         if at != self._marked:
             self._marked = at
-            self._plot.data = (*self._plot.data[:-1], _only(self._told.rmse, [at]))
+            self._plot.data = (*self._plot.data[:-1], _only(self._plot.data[1], [at]))
 
     def advance(self, by_s: float) -> None:
         """Moves time on, from the end to the start."""
@@ -167,6 +164,10 @@ class Timeline:
     def say(self, text: str) -> None:
         """A sentence instead of the error."""
         self._text.content = plain(text)
+
+    def name(self, row: Row) -> None:
+        """What is played from now on: only recorded episodes are replayed."""
+        self._anew.visible = isinstance(row, Recorded)
 
     def load(self, motion: Motion, told: Apart | None, ghost: str | None) -> None:
         """Another episode, with its events, and its error against the ghost where there is one."""
@@ -200,11 +201,13 @@ class Timeline:
     def _error(self, told: Apart, motion: Motion) -> Any:
         from viser import uplot
 
-        rows = [told.time_s, told.rmse, 10 * told.farthest_m]
+        error, unit = _readable(told.rmse, told.unit)
+        far, length = _readable(told.farthest_m, "m")
+        rows = [told.time_s, error, far]
         series = [
             uplot.Series(label="s"),
-            uplot.Series(label=f"RMSE ({told.unit})", stroke="#d62728", width=2),
-            uplot.Series(label="farthest part (dm)", stroke="#2678ff", width=2),
+            uplot.Series(label=f"RMSE ({unit}, left)", stroke=ERROR_COLOUR, width=2),
+            uplot.Series(label=f"farthest part ({length}, right)", scale="far", stroke=FAR_COLOUR, width=2),
         ]
         points = uplot.Series_Points(show=True, size=8)
         if motion.events:
@@ -212,11 +215,27 @@ class Timeline:
             rows.append(_only(np.zeros(len(told.time_s)), when))
             series.append(uplot.Series(label="events", stroke="#222222", width=0, points=points))
         self._marked = int(np.argmin(np.abs(told.time_s - self.time_s)))
-        rows.append(_only(told.rmse, [self._marked]))
+        rows.append(_only(error, [self._marked]))
         dot = uplot.Series_Points(show=True, size=11, fill="#111111")
         series.append(uplot.Series(label="now", stroke="#111111", width=0, points=dot))
-        scales = {"x": uplot.Scale(time=False)}
-        return self._server.gui.add_uplot(tuple(rows), tuple(series), scales=scales, aspect=1.8)
+        # Stated, since a series that begins with no number would leave the axis without a range.
+        tops = {"y": float(error.max()), "far": float(far.max())}
+        scales = {name: uplot.Scale(range=(0.0, 1.08 * top or 1.0)) for name, top in tops.items()}
+        axes = (
+            uplot.Axis(),
+            uplot.Axis(scale="y", stroke=ERROR_COLOUR),
+            uplot.Axis(scale="far", side=1, stroke=FAR_COLOUR, grid=uplot.Axis_Grid(show=False)),
+        )
+        return self._server.gui.add_uplot(
+            tuple(rows), tuple(series), scales={"x": uplot.Scale(time=False), **scales}, axes=axes,
+            legend=uplot.Legend(live=False), aspect=1.8,
+        )  # fmt: skip
+
+
+def _readable(values: np.ndarray, unit: str) -> tuple[np.ndarray, str]:
+    """Radians or metres in thousandths where they are few: an axis has three decimals."""
+    small = unit in ("rad", "m") and float(np.max(values)) < 0.5
+    return (1000 * values, f"m{unit}") if small else (values, unit)
 
 
 def _only(values: np.ndarray, places: Sequence[int]) -> np.ndarray:

@@ -68,12 +68,13 @@ def simulated(
     row: Row, shown: Playing, which: str, theta: Theta, handed: Handed, restart_s: float = RESTARTS_S[0]
 ) -> Playing:
     """What the twin does with these parameters under the commands of what is shown."""
+    words = [WHOSE[which]]
     if isinstance(row, Recorded):
-        made, how = handed.replay(row, theta, restart_s), (restarts(restart_s),)
+        trace = handed.replay(row, theta, restart_s)
+        words.append(restarts(restart_s))
     else:
-        made, how = handed.simulate(shown.trace, theta), ()
-    trace = replace(made, domain=which)
-    label = "; ".join((WHOSE[which], *how, *trace.notes))
+        trace = handed.simulate(shown.trace, theta)
+    trace, label = replace(trace, domain=which), "; ".join((*words, *trace.notes))
     return Playing(trace, motion_of(trace, handed.place, label, begin_s=shown.motion.begin_s))
 
 
@@ -99,5 +100,4 @@ def _told(row: Row, trace: Trace) -> str:
     if not isinstance(row, Recorded):
         return f"{line(row)}: {row.note}" if row.note else line(row)
     labels = ", ".join(f"{name} {value}" for name, value in row.episode.labels.items())
-    more = "; ".join(each for each in (labels, *trace.notes) if each)
-    return f"{line(row)}: {more}" if more else line(row)
+    return f"{line(row)}: {'; '.join(each for each in (f'id {row.episode.id}', labels, *trace.notes) if each)}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_glb import glb_bytes
 from twinproof.view.look import HALF_TURN, Look, Piece, base_colours, covariances, opacities, quats_wxyz
 
@@ -22,6 +23,7 @@ LAYERS: tuple[Layer, ...] = ("mesh", "splats", "collision", "gap", "camera")
 GHOST_COLOUR = (38, 120, 255)
 COLLISION_COLOUR = (255, 140, 20)
 FRUSTUM_M = 0.06
+SKIN_SHARE = 1e-3  # of the scene's size: how far the ghost's skin stands off, or both would flicker where they are one
 Z_UP = (HALF_TURN, HALF_TURN, 0.0, 0.0)  # a GLB turns our frame to y up; this turns it back
 
 
@@ -30,6 +32,8 @@ class Stage:
 
     def __init__(self, server: ViserServer, look: Look) -> None:
         self.look, self._server = look, server
+        low, high = bounds(look)
+        self._skin_m = SKIN_SHARE * float(np.linalg.norm(high - low))
         self.layers: dict[Layer, list[Any]] = {layer: [] for layer in LAYERS}
         self._frames = self._frames_of("twin")
         self._ghosts: list[Any] = []
@@ -68,7 +72,7 @@ class Stage:
                 if link not in self.look.moving:
                     continue  # it would only hide the twin's
                 for n, piece in enumerate(_on(self.look.pieces, link)):
-                    self._plain(f"/ghost/{k}/mesh{n}", piece, GHOST_COLOUR, 0.4)
+                    self._plain(f"/ghost/{k}/mesh{n}", _wider(piece, self._skin_m), GHOST_COLOUR, 0.4)
         for frame in self._ghosts:
             frame.visible = present
 
@@ -127,6 +131,19 @@ class Stage:
 
 def _on(pieces: tuple[Piece, ...], link: str) -> list[Piece]:
     return [piece for piece in pieces if piece.link == link]
+
+
+def _wider(piece: Piece, by_m: float) -> Piece:
+    """The piece with its vertices moved outwards."""
+    mesh = piece.mesh
+    corners = mesh.vertices[mesh.faces]
+    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    outward = np.zeros_like(mesh.vertices)
+    for k in range(3):
+        np.add.at(outward, mesh.faces[:, k], across)
+    length = np.linalg.norm(outward, axis=1, keepdims=True)
+    moved = mesh.vertices + by_m * outward / np.where(length > 0, length, 1.0)
+    return Piece(piece.name, piece.link, Mesh(moved, mesh.faces))
 
 
 def bounds(look: Look) -> tuple[np.ndarray, np.ndarray]:
