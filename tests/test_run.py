@@ -12,10 +12,15 @@ from pathlib import Path
 import pytest
 
 from twinproof.cli import main
-from twinproof.job import read_job
+from twinproof.cli_evaluate import Evaluate
+from twinproof.cli_identify import Identify
+from twinproof.cli_train import Train
+from twinproof.job import decisive, read_job
 from twinproof.nouns.errors import ConfigError, StoreError
-from twinproof.nouns.kept import Kept, Stage, only_one
+from twinproof.nouns.hashing import content_key
+from twinproof.nouns.kept import Kept, Outcome, Stage, only_one
 from twinproof.run import SECTIONS
+from twinproof.run_ahead import HALF_S, expected_s, left
 
 JOB = """
 name = "small"
@@ -61,7 +66,7 @@ def states(run, capsys):
 def test_a_job_runs_once_and_a_changed_setting_makes_again_what_stands_on_it(job, tmp_path, capsys):
     run = tmp_path / "run"
     assert twinproof("run", job(), "--out", run) == 0
-    assert "[1/4] lab, about 10 s left" in capsys.readouterr().err
+    assert "[1/4] lab, at least 10 s left" in capsys.readouterr().err, "no budget is stated for the others"
     assert states(run, capsys) == dict.fromkeys(("lab", "recording", "split", "twin"), "done")
     first = (run / "twin" / "twin.json").read_bytes()
     assert twinproof("run", job(), "--out", run) == 0
@@ -213,6 +218,8 @@ def test_the_jobs_of_the_demos_can_be_read_and_have_thorough_settings(name):
     [
         ("[reconstruct]\nscene = 'a.xml'\n", "nothing that makes its split"),
         ("[ingest]\nsource = '{lab}/x'\n", "which no earlier stage makes"),
+        ("[ingest]\nsource = 'x'\n[split]\nsizes = ['{ingst}']\n", "sizes names {ingst}, which no earlier stage makes"),
+        ("[ingest]\nsource = 'x'\nepisode = 'a={polcy}'\n", "episode names {polcy}, which no earlier stage makes"),
         ("[ingest]\nsource = 'x'\nout = 'y'\n", "not yours to set"),
         ("[ingest]\nsource = 'x'\nrigg = 'y'\n", "Did you mean 'rig'"),
         ("[ingest]\nsource = 'no_such_folder'\n", "no_such_folder"),
@@ -222,6 +229,79 @@ def test_a_job_that_cannot_run_says_why(tmp_path, capsys, text, told):
     (tmp_path / "job.toml").write_text(text)
     assert twinproof("run", tmp_path / "job.toml", "--out", tmp_path / "run") == 1
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("section", "kind", "table", "file"),
+    [
+        ("evaluate", Evaluate, 'policy = ["a=expert"]\nrobot = "driver.py"', "driver.py"),
+        ("train", Train, 'task = "hover.py"', "hover.py"),
+        ("identify", Identify, 'parameters = ["joint.*.damping"]\nscenes = "scene_{object}.xml"', "scene_can_1.xml"),
+        ("identify", Identify, 'parameters = ["joint.*.damping"]\nscenes = "./{object}/scene.xml"', "can_1/scene.xml"),
+        ("evaluate", Evaluate, 'policy = ["mine=other"]', "other/weights.safetensors"),
+        ("evaluate", Evaluate, 'policy = ["mine=served.toml"]', "served.toml"),
+    ],
+)
+def test_files_that_texts_name_lie_beside_the_job_and_decide_by_their_content(tmp_path, section, kind, table, file):
+    (tmp_path / "job.toml").write_text(f"[{section}]\n{table}\n")
+    job = read_job(tmp_path / "job.toml", SECTIONS)
+    given = {name: tmp_path / name for name in ("out", "panel", "split", "twin") if name in kind.__dataclass_fields__}
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    keys = []
+    for content in ("one", "other", "one"):
+        (tmp_path / file).write_text(content)
+        config = job.config(section, kind, {}, given)
+        keys.append(content_key(decisive(config, {})[0]))
+    assert keys[0] == keys[2] != keys[1]
+
+
+def test_words_of_ours_are_no_files(tmp_path):
+    (tmp_path / "job.toml").write_text(
+        '[train]\ntask = "reach"\n[evaluate]\npolicy = ["a=expert"]\nrobot = "lab:push"\n'
+    )
+    for name in ("reach", "expert", "lab:push"):
+        (tmp_path / name).mkdir()
+    job = read_job(tmp_path / "job.toml", SECTIONS)
+    assert job.config("train", Train, {}, {"twin": tmp_path}).task == "reach"
+    found = job.config("evaluate", Evaluate, {}, dict.fromkeys(("panel", "split", "twin", "out"), tmp_path))
+    assert (found.policy, found.robot) == (("a=expert",), "lab:push")
+
+
+def test_what_a_command_writes_does_not_decide_by_its_content(tmp_path):
+    (tmp_path / "job.toml").write_text('[identify]\nparameters = ["joint.*.damping"]\nresidual = "residual"\n')
+    job = read_job(tmp_path / "job.toml", SECTIONS)
+    config = job.config("identify", Identify, {}, {name: tmp_path / name for name in ("twin", "split", "out")})
+    before = decisive(config, {})
+    (tmp_path / "residual").mkdir()
+    (tmp_path / "residual" / "net").write_text("made")
+    assert decisive(config, {}) == before
+
+
+def test_time_left_counts_neither_what_is_reused_nor_what_is_not_known():
+    stage = Stage("any", "a" * 64)
+    ahead = [
+        Outcome(stage, Path(), *each) for each in (("reused", 30.0), ("to do", 0.0), ("to do", 7.0), ("to do", 0.0))
+    ]
+    names = ["lab", "ingest", "split", "reconstruct"]
+    expected = expected_s(names, ahead, {"lab": 100.0, "ingest": 5.0})
+    assert expected == {"lab": 0.0, "ingest": 5.0, "split": 7.0}
+    assert left(names, expected) == "at least 12 s left"
+    assert left(names[1:3], expected) == "about 12 s left"
+    assert left(names[:1], expected) == ""
+
+
+def test_a_stage_that_is_made_again_takes_what_it_took_last_time(job, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert twinproof("run", job(), "--out", run, "--until", "ingest") == 0
+    took = json.loads(next((run / "stages").glob("recording-*.json")).read_text())["seconds"]
+    capsys.readouterr()
+    changed = job().read_text().replace('rig = "', 'nan_is_missing = true\nrig = "')
+    job().write_text(changed)
+    assert twinproof("run", tmp_path / "job.toml", "--out", run, "--until", "ingest") == 0
+    told = capsys.readouterr().err
+    assert f"[1/2] lab{f', about {took:.0f} s left' if took >= HALF_S else ''}\n" in told, (
+        "its budget of 10 s is not counted"
+    )
 
 
 def test_a_stage_that_the_job_lacks_cannot_be_the_last(job, tmp_path, capsys):

@@ -88,7 +88,21 @@ class Verify:
 
 def evidence(config: Evidence) -> int:
     """`twinproof evidence`."""
+    assembled(config)
+    told(config.out)
+    return 0
+
+
+def told(folder: Path) -> None:
+    """Prints the three claims of the evidence in a folder, with the numbers that decide, and where its report is."""
     from twinproof.evidence import report
+    from twinproof.nouns.evidence import Evidence as Noun
+
+    report.evidence(Noun.load(folder), folder)
+
+
+def assembled(config: Evidence) -> int:
+    """`twinproof evidence` without a word: a run tells the claims at its very end."""
     from twinproof.evidence.assemble import assemble
     from twinproof.evidence.gather import Folders, gather
     from twinproof.evidence.pictures import illustrated
@@ -97,9 +111,7 @@ def evidence(config: Evidence) -> int:
     folders = Folders(**{name: getattr(config, name) for name in named}, policies=policies_of(config.policy))
     scene = None if config.scene is None else config.scene.read_text(encoding="utf-8")
     found = gather(folders)
-    made = assemble(illustrated(found) if config.draw else found, scene)
-    made.save(config.out)
-    report.evidence(made, config.out)
+    assemble(illustrated(found) if config.draw else found, scene).save(config.out)
     return 0
 
 

@@ -92,19 +92,25 @@ def demo(config: Demo) -> int:
 def _run(path: Path, out: Path, until: str, full: bool, on: str) -> int:
     from dataclasses import replace
 
+    from twinproof.cli_evidence import told
     from twinproof.job import read_job
     from twinproof.nouns.files import write_whole
     from twinproof.nouns.kept import Kept, only_one
     from twinproof.run import SECTIONS, Doing, run
+    from twinproof.run_ahead import Marks, expected_s
 
     job = read_job(path, SECTIONS, full).until(until, SECTIONS)
     job = replace(job, on=on)
     with only_one(out, _say):
         write_whole(out / "job.toml", path.read_bytes())
         write_whole(out / "job_folder.txt", f"{job.folder}\n{'full' if full else ''}\n".encode())
-        outcomes = run(Doing(job, Kept(out, _say), _say))
+        ahead = run(Doing(job, Marks(out), _say))
+        expected = expected_s(job.stages(SECTIONS), ahead, job.budget_s)
+        outcomes = run(Doing(job, Kept(out, _say), _say, expected))
     reused = sum(outcome.state == "reused" for outcome in outcomes)
     _say(f"{out}: {len(outcomes)} stages, {reused} of them reused; {outcomes[-1].folder}")
+    if outcomes[-1].stage.name == "evidence":
+        told(out / "evidence")
     return 0
 
 

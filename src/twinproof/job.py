@@ -17,6 +17,7 @@ steps = 4_000_000
 from __future__ import annotations
 
 import dataclasses
+import glob
 import re
 import tomllib
 from collections.abc import Mapping
@@ -31,7 +32,15 @@ from twinproof.nouns.strict import build, plain
 
 Config = TypeVar("Config")
 PLACE = re.compile(r"\{(\w+)\}")
+STRAY = re.compile(r"(?:^|=)\{(\w+)\}")  # elsewhere braces are the command's own, as in scene_{object}
 OWN = ("name", "seed", "budget_s", "full")  # what a job holds beside its stages
+MADE = ("actuators", "residual", "lerobot")  # paths that a command writes to: they decide by where, not by content
+FILES = {  # options of text that name files, and where in the text a path stands
+    "robot": re.compile(r"^(?!lab:).+"),
+    "task": re.compile(r".*[./].*"),  # a bare word is a task of ours
+    "scenes": re.compile(r".+"),
+    "policy": re.compile(r"(?<==)(?!expert$).+"),  # NAME=FOLDER
+}
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,10 @@ class Job:
             table.setdefault("on", self.on)
         made = build(kind, table, where, ConfigError, made=dict(given))
         return _resolved(made, self.folder)
+
+    def stages(self, order: tuple[str, ...]) -> list[str]:
+        """The sections that it has, in the order in which they run."""
+        return [name for name in order if name in self.sections]
 
     def until(self, last: str, order: tuple[str, ...]) -> Job:
         """The job as far as a stage, that one included; all of it for an empty name."""
@@ -101,44 +114,36 @@ def _thorough(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _with_places(table: dict[str, Json], places: Mapping[str, Path], where: str) -> dict[str, Json]:
-    def put(value: Json) -> Json:
+    def put(name: str, value: Json) -> Json:
         if isinstance(value, list):
-            return [put(item) for item in value]
+            return [put(name, item) for item in value]
         if not isinstance(value, str):
             return value
-        for name in PLACE.findall(value):
-            if name in places:
-                value = value.replace(f"{{{name}}}", str(places[name]))
-        return value
-
-    for name, value in table.items():
-        found = PLACE.findall(value) if isinstance(value, str) else []
-        lost = [place for place in found if place not in places]
-        if lost and value.startswith(f"{{{lost[0]}}}"):  # elsewhere braces are the command's own, as in scene_{object}
+        lost = [place for place in STRAY.findall(value) if place not in places]
+        if lost:
             raise ConfigError(
                 f"{where}: {name} names {{{lost[0]}}}, which no earlier stage makes: {', '.join(places)}."
             )
-    return {name: put(value) for name, value in table.items()}
+        return PLACE.sub(lambda found: str(places.get(found[1], found[0])), value)
+
+    return {name: put(name, value) for name, value in table.items()}
 
 
 def _resolved(config: Config, folder: Path) -> Config:
-    changes: dict[str, Any] = {}
-    for entry in dataclasses.fields(config):  # type: ignore[arg-type]
-        value = getattr(config, entry.name)
-        if isinstance(value, Path) and not value.is_absolute():
-            changes[entry.name] = folder / value
-        elif isinstance(value, tuple) and value and all(isinstance(item, Path) for item in value):
-            changes[entry.name] = tuple(folder / item for item in value)
-        elif isinstance(value, tuple) and value and all(isinstance(item, str) for item in value):
-            changes[entry.name] = tuple(_beside(item, folder) for item in value)
-    return dataclasses.replace(config, **changes) if changes else config  # type: ignore[type-var]
+    """The settings with every path whole: a relative one starts at the job's file."""
 
+    def whole(name: str, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(whole(name, item) for item in value)
+        if isinstance(value, Path):
+            return folder / value
+        if isinstance(value, str) and name in FILES:
+            return FILES[name].sub(lambda found: str(folder / found[0]), value)
+        return value
 
-def _beside(text: str, folder: Path) -> str:
-    """NAME=FILE with a file that lies beside the job, by its whole path; any other text as it is."""
-    name, sign, where = text.partition("=")
-    there = sign and where and not Path(where).is_absolute() and (folder / where).is_file()
-    return f"{name}={folder / where}" if there else text
+    fields = dataclasses.fields(config)  # type: ignore[arg-type]
+    found = {entry.name: whole(entry.name, getattr(config, entry.name)) for entry in fields}
+    return dataclasses.replace(config, **found)  # type: ignore[type-var]
 
 
 def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Path, ...]]:
@@ -148,26 +153,38 @@ def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Pa
     """
     used: dict[Path, None] = {}
 
-    def stands_for(value: Any) -> Json:
+    def stands_for(name: str, value: Any) -> Json:
+        if isinstance(value, (tuple, list)):
+            return [stands_for(name, item) for item in value]
         if isinstance(value, Path):
             for folder, key in places.items():
                 if value == folder or folder in value.parents:
                     used[folder] = None
                     return [key, value.relative_to(folder).as_posix()]
-            if value.is_file():
-                return hash_file(value)
-            return file_hashes(value) if value.is_dir() else str(value)
-        if isinstance(value, str):  # NAME=FOLDER, or NAME=FILE
-            for folder, key in places.items():
-                if str(folder) in value:
-                    used[folder] = None
-                    value = value.replace(str(folder), key)
-            name, sign, where = value.partition("=")
-            if sign and Path(where).is_absolute() and Path(where).is_file():
-                return [name, hash_file(Path(where))]
-            return value
-        return [stands_for(item) for item in value] if isinstance(value, (tuple, list)) else plain(value)
+            return str(value) if name in MADE else _content(value)
+        if not isinstance(value, str):
+            return plain(value)
+        for folder, key in places.items():
+            if str(folder) in value:
+                used[folder] = None
+                value = value.replace(str(folder), key)
+        found = FILES[name].search(value) if name in FILES else None
+        if found and Path(found[0]).is_absolute():
+            return [value[: found.start()], _content(Path(found[0]))]
+        return value
 
     values = {entry.name: getattr(config, entry.name) for entry in dataclasses.fields(config)}  # type: ignore[arg-type]
-    decides = {name: stands_for(value) for name, value in values.items() if name not in ("out", "plots", "json", "on")}
-    return decides, tuple(used)
+    left_out = ("out", "plots", "json", "on")
+    return {name: stands_for(name, value) for name, value in values.items() if name not in left_out}, tuple(used)
+
+
+def _content(path: Path) -> Json:
+    """The hash of a file, or of each in a folder or under a pattern; the path itself where nothing is."""
+    if path.is_file():
+        return hash_file(path)
+    if path.is_dir():
+        return file_hashes(path)
+    fixed, *more = (glob.escape(words) for words in PLACE.split(str(path.relative_to(path.anchor)))[::2])
+    found = sorted(Path(path.anchor).glob("*".join([fixed, *more]))) if more else []
+    start = len(str(path).partition("{")[0])
+    return {str(each)[start:]: hash_file(each) for each in found} or str(path)

@@ -7,7 +7,7 @@ stands on it and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.hashing import content_key
 from twinproof.nouns.kept import Kept, Outcome, Stage
 from twinproof.nouns.strict import plain
+from twinproof.run_ahead import Marks, left
 
 Config = TypeVar("Config")
 SECTIONS = (
@@ -55,7 +56,7 @@ def run(do: Doing) -> tuple[Outcome, ...]:
     trials = do("evaluate", "trials", cli_evaluate.Evaluate, cli_evaluate.evaluate, **known)
     page = do("view", "scene", cli_view.ScenePage, cli_view.scene_page, twin=twin, posterior=posterior, trials=trials)
     known |= {"recording": recording, "trials": trials, **({"scene": page / "scene.html"} if page else {})}
-    do("evidence", "evidence", cli_evidence.Evidence, cli_evidence.evidence, **known)
+    do("evidence", "evidence", cli_evidence.Evidence, cli_evidence.assembled, **known)
     return tuple(do.outcomes)
 
 
@@ -64,8 +65,9 @@ class Doing:
     """Runs one stage after the other, and remembers what became of each."""
 
     job: Job
-    kept: Kept
+    kept: Kept | Marks
     say: Callable[[str], None]
+    expected: Mapping[str, float] = field(default_factory=dict)  # seconds by section, where known: run_ahead.py
     outcomes: list[Outcome] = field(default_factory=list)
 
     def __call__(
@@ -105,11 +107,10 @@ class Doing:
     def _tell_start(self, section: str) -> None:
         if self.kept.dry:
             return
-        order = [name for name in SECTIONS if name in self.job.sections]
-        left = sum(self.job.budget_s.get(name, 0.0) for name in order[order.index(section) :])
-        self.say(
-            f"[{order.index(section) + 1}/{len(order)}] {section}" + (f", about {left:.0f} s left" if left else "")
-        )
+        order = self.job.stages(SECTIONS)
+        place = order.index(section)
+        told = left(order[place:], self.expected)
+        self.say(f"[{place + 1}/{len(order)}] {section}{f', {told}' if told else ''}")
 
     def _tell_end(self, section: str, outcome: Outcome) -> None:
         if self.kept.dry:
