@@ -76,13 +76,13 @@ class ActuatorNet(Law):
 
     def save(self, folder: Path) -> None:
         """Arrays as safetensors, the rest as JSON."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {name: getattr(self, name) for name in ("mean", "scale", "low", "high", "torque_scale")}
         for k, (weight, bias) in enumerate(self.layers):
             arrays |= {f"weight{k}": weight, f"bias{k}": bias}
-        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, folder / "actuator_net.safetensors")
+        (folder / "actuator_net.safetensors").write_bytes(save({k: np.ascontiguousarray(v) for k, v in arrays.items()}))
         about = {"format": FORMAT, "actuators": self.actuators, "history": self.history, "spacing": self.spacing}
         about |= {"step_s": self.step_s, "layers": len(self.layers)}
         (folder / "actuator_net.json").write_text(json.dumps(about, indent=1))

@@ -92,12 +92,12 @@ class ResidualDynamics(Law):
 
     def save(self, folder: Path) -> None:
         """Arrays as safetensors, the rest as JSON."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {"centre": self.domain.centre, "scale": self.domain.scale, "places": self.domain.places}
         arrays |= {"waves": self.waves, "phases": self.phases, "weights": self.weights, "noise": self.noise}
-        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, folder / "residual.safetensors")
+        (folder / "residual.safetensors").write_bytes(save({k: np.ascontiguousarray(v) for k, v in arrays.items()}))
         about = {"format": FORMAT, "radius": self.domain.radius, "fade": self.domain.fade, "switched": self.switched}
         (folder / "residual.json").write_text(json.dumps(about, indent=1))
 

@@ -142,10 +142,10 @@ class Policy(Artifact):
         return {name: hash_array(array) for name, array in self.weights.items()}
 
     def write_parts(self, folder: Path) -> None:
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         if self.weights:
-            save_file(dict(self.weights), folder / WEIGHTS)
+            (folder / WEIGHTS).write_bytes(save(dict(self.weights)))
 
     @classmethod
     def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:

@@ -57,10 +57,11 @@ class Run:
 
     def save(self, state: State) -> None:
         """Keeps a checkpoint, and the one before it."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         with new_folder(self.folder / f"checkpoint_{state.iteration:06d}") as scratch:
-            save_file({name: np.ascontiguousarray(array) for name, array in state.arrays.items()}, scratch / STATE)
+            whole = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
+            (scratch / STATE).write_bytes(save(whole))
             write_json(
                 scratch / "state.json", {"format": FORMAT, "iteration": state.iteration, "told": dict(state.told)}
             )
