@@ -1,8 +1,13 @@
-"""The README's picture: what the cameras recorded, beside what the twin's splats show from the same place and posture.
+r"""The README's picture: what the cameras recorded, beside what the twin's splats show from the same place and posture.
 
-    python -m bench.picture demo/split demo/twin docs/twin_beside_recording.png
+    twinproof lab record push --episodes 12 --seed 0 --out lab
+    twinproof ingest lab/dataset --rig lab/rig.toml --out recording
+    twinproof split recording --group-by object,session --out split
+    twinproof reconstruct split --robot lab/robot.xml --object can_08 --click front,0,75,65=can_08 --pictures 20 \
+        --background-steps 400 --out twin
+    python -m bench.picture split twin docs/twin_beside_recording.png
 
-`make demo` makes both folders. The robot stands as its encoders said, corrected by the offsets that the twin found;
+The robot stands as its encoders said, corrected by the offsets that the twin found;
 the object lies where the twin has it.
 """
 
