@@ -14,6 +14,7 @@ from typing import Any
 from twinproof import (
     __version__,
     cli_calibrate,
+    cli_compare,
     cli_evaluate,
     cli_evidence,
     cli_export,
@@ -81,7 +82,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "policy suggest": (cli_policy.PolicySuggest, cli_policy.suggest),
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),
     "splat convert": (cli_splat.SplatConvert, cli_splat.convert),
-    "compare": (cli_evaluate.Compare, cli_evaluate.compare),
+    "compare": (cli_compare.Compare, cli_compare.compare),
     "panel": (cli_evaluate.Panel, cli_evaluate.panel),
     "evaluate": (cli_evaluate.Evaluate, cli_evaluate.evaluate),
     "evidence": (cli_evidence.Evidence, cli_evidence.evidence),

@@ -1,10 +1,10 @@
-"""The commands of evaluation: what differs between a robot and its twin, and what a policy does in both."""
+"""The commands of evaluation: what is asked of policies, and what they do on a robot and in its twin."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
@@ -12,72 +12,14 @@ from twinproof import settings
 
 if TYPE_CHECKING:
     from twinproof.evaluate.beliefs import Beliefs
-    from twinproof.evaluate.compare import Protocol
     from twinproof.evaluate.deploy import Place
     from twinproof.evaluate.examine import Elsewhere
-    from twinproof.nouns.recording import Recording
     from twinproof.nouns.robot import Robot
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
     from twinproof.policies.safety import Safety
     from twinproof.tasks.machine import Machine
     from twinproof.tasks.task import TaskSpec
-
-
-@dataclass(frozen=True)
-class Compare:
-    """Compare recordings of a robot and of its twin: errors over time, their onset, events, timing; one page, one JSON.
-
-    examples:
-      twinproof compare real sim --rig rig.toml --out comparison
-      twinproof compare real_dataset sim_dataset --rig rig.toml --sim-rig sim_rig.toml --out comparison
-      twinproof compare real sim --rig rig.toml --pair-by trial --no-align --out comparison
-
-    Weights and ranges of joints, arms, tips and the robot's model come from the rig (docs/compare.md).
-    """
-
-    real: Positional[Path]
-    """A Recording folder of the robot, or a LeRobot dataset, bag or folder that the rig ingests."""
-    sim: Positional[Path]
-    """The same of the twin."""
-    rig: Path
-    """rig.toml: ranges, weights, arms; a [model] beside it gives the tips."""
-    out: Path
-    """The new folder: report.html, comparison.json, figures."""
-    sim_rig: Path | None = None
-    """The rig that ingests SIM, where it is no Recording and differs."""
-    dh: Path | None = None
-    """DH tables of the arms, TOML: used instead of a model, or compared with it."""
-    pair_by: str | None = None
-    """A label whose equal values make a pair, or "order". Default: task and start."""
-    pair_labels: tuple[str, ...] = ("task", "behaviour", "object")
-    """Labels that must agree where both episodes carry them."""
-    start_share: float = 0.1
-    """How far apart a pair may begin, in shares of the joints' ranges."""
-    align: bool = True
-    """Align the clocks of each pair by the motion of the joints."""
-    max_offset_s: float = 1.0
-    """The largest clock offset that is looked for."""
-    rate_hz: float | None = None
-    """The rate of the comparison. Default: the slower recording's."""
-    max_gap_s: float = 0.2
-    """Samples farther apart than this are not joined: there the error is not known."""
-    max_warp_s: float = 0.5
-    """How far time warping may shift a moment."""
-    signals: tuple[str, ...] = ()
-    """Where the joints' positions are, if several signals have them."""
-    gripper_closed: Literal["low", "high"] = "low"
-    """The end of the grippers' range at which they are shut."""
-    stated_events: str = ""
-    """A signal whose columns state events (grasp, left_grasp, …) instead of the rules."""
-    camera: str | None = None
-    """The camera whose frames are shown at the events. Default: the first that both have."""
-    level: float = 0.95
-    """The level of all intervals."""
-    nan_is_missing: bool = False
-    """When a source is ingested: NaN means "no reading"."""
-    seed: int = 0
-    """Decides what is drawn for the clocks' intervals."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +31,7 @@ class Panel:
       twinproof panel split --twin twin --task push --domains real=4 twin=4 draws=40 nominal=4 --out panel
       twinproof panel split --twin twin --task reach --domains twin=10 draws=50 --out panel
       twinproof panel split --twin twin --task push --cameras front wrist --no-relative --out panel
+      twinproof panel split --twin twin --task examples/own_task/hover.py --out panel
 
     Nothing of the holdout is read. The split's ledger gets a line. A panel without `real` needs no robot, and says of
     the transfer claim: not tested.
@@ -100,8 +43,9 @@ class Panel:
     """The Twin whose robot the task is for."""
     out: Path
     """The new Panel folder."""
-    task: Literal["reach", "push", "lift", "drawer", "handover"] = "reach"
-    """What is asked."""
+    task: str = "reach"
+    """reach, push, lift, drawer, handover, a file of your own, such as examples/own_task/hover.py, or a motion that
+    `twinproof retarget` wrote. The panel keeps a copy of a file or motion."""
     domains: tuple[str, ...] = ("real=4", "twin=4", "draws=20", "nominal=4")
     """Worlds and trials of each policy in each condition: real, twin (at its point), draws, nominal, rebuilt."""
     conditions: int | None = None
@@ -119,7 +63,8 @@ class Panel:
     transfers_above: float = 0.5
     """The policy transfers when the lower bound of its real success is above this."""
     home: tuple[str, ...] = ()
-    """Where the robot's reset brings it, 'elbow=0.9'. Default: the twin's keyframe, or how calibration begins."""
+    """Where the robot's reset brings it, 'elbow=0.9'. Default: the twin's keyframe, or how calibration begins; of a
+    motion, where it begins."""
     relative: bool = True
     """Actions move the last command, as `twinproof train` has it; --no-relative: they name the next one."""
     seed: int = 0
@@ -180,70 +125,13 @@ class Evaluate:
     """Where simulated trials run: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md). Same trials anywhere."""
 
 
-def compare(config: Compare) -> int:
-    """`twinproof compare`."""
-    import tempfile
-
-    from twinproof.evaluate import report
-    from twinproof.evaluate.compare import compare as run
-    from twinproof.evaluate.dh import read_dh
-    from twinproof.evaluate.page import write_report
-    from twinproof.evaluate.tips import tips_of
-    from twinproof.nouns.errors import ConfigError
-    from twinproof.nouns.progress import bar
-    from twinproof.nouns.rig import read_rig
-
-    if config.out.exists():
-        raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
-    rig = read_rig(config.rig)
-    how = _protocol(config)
-    tips = tips_of(rig, config.rig.parent, read_dh(config.dh) if config.dh else None)
-    with tempfile.TemporaryDirectory() as scratch, bar("compare") as progress:
-        real = _recording(config.real, config.rig, Path(scratch) / "real", config)
-        sim = _recording(config.sim, config.sim_rig or config.rig, Path(scratch) / "sim", config)
-        told = write_report(run(real, sim, rig, tips, how, progress), config.out, config.camera)
-    settings.save(settings.resolved(config, "compare"), config.out)
-    report.comparison(told, config.out)
-    return 0
-
-
-def _protocol(config: Compare) -> Protocol:
-    from twinproof.evaluate.clocks import Alignment
-    from twinproof.evaluate.compare import Protocol
-    from twinproof.evaluate.events import EventRules
-    from twinproof.evaluate.pairing import Pairing
-
-    return Protocol(
-        Pairing(config.pair_by, config.pair_labels, config.start_share),
-        Alignment(config.max_offset_s, config.level) if config.align else None,
-        EventRules(closed_at=config.gripper_closed, stated=config.stated_events),
-        rate_hz=config.rate_hz,
-        max_gap_s=config.max_gap_s,
-        max_warp_s=config.max_warp_s,
-        level=config.level,
-        signals=config.signals,
-        seed=config.seed,
-    )
-
-
-def _recording(source: Path, rig: Path, scratch: Path, config: Compare) -> Recording:
-    """A Recording as it is; any other source is ingested under the rig, and gone again at the end."""
-    from twinproof.ingest.assemble import Tolerances
-    from twinproof.ingest.read import ingest
-    from twinproof.nouns.recording import Recording
-    from twinproof.nouns.rig import read_rig
-
-    if (source / "recording.json").is_file():
-        return Recording.load(source)
-    return ingest(source, read_rig(rig), scratch, Tolerances(config.nan_is_missing))
-
-
 def panel(config: Panel) -> int:
     """`twinproof panel`."""
     from twinproof.evaluate import report
-    from twinproof.evaluate.command import home_of, only_of, with_cameras
+    from twinproof.evaluate.command import home_of, keep_task, only_of, with_cameras
     from twinproof.evaluate.freeze import Design, domains_of, freeze
     from twinproof.nouns.errors import ConfigError
+    from twinproof.nouns.files import new_folder
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
     from twinproof.tasks.named import task_named
@@ -251,7 +139,8 @@ def panel(config: Panel) -> int:
     if config.out.exists():
         raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
     split, twin = Split.load(config.split), Twin.load(config.twin)
-    task = task_named(config.task, twin, home=home_of(config.home, twin, split), relative=config.relative)
+    home = home_of(config.home, config.task, twin, split)
+    task = task_named(config.task, twin, home=home, relative=config.relative)
     how = Design(
         domains_of(config.domains, config.reality),
         config.conditions,
@@ -261,8 +150,10 @@ def panel(config: Panel) -> int:
         config.transfers_above,
         config.seed,
     )
-    frozen = freeze(with_cameras(task.panel_task(), twin, config.cameras, split), split, how)
-    frozen.save(config.out)
+    asked = with_cameras(task.panel_task(), twin, config.cameras, split)
+    with new_folder(config.out) as scratch:
+        frozen = freeze(asked, split, how, keep_task(config.task, scratch))
+        frozen.write(scratch)
     settings.save(settings.resolved(config, "panel"), config.out)
     report.panel(frozen, config.out)
     return 0
@@ -273,7 +164,7 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.cli_robot import place_of
     from twinproof.evaluate import report
     from twinproof.evaluate.cameras import pictures_in
-    from twinproof.evaluate.command import contenders_of, home_of, task_of_panel
+    from twinproof.evaluate.command import contenders_of, home_of, task_name, task_of_panel
     from twinproof.evaluate.examine import Examination, examine
     from twinproof.evaluate.figures_trials import draw_trials
     from twinproof.evaluate.logged import logged_trials
@@ -287,13 +178,14 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.nouns.split import Split
     from twinproof.nouns.store import Store
     from twinproof.nouns.twin import Twin
-    from twinproof.tasks.experts import expert_of
+    from twinproof.tasks.experts import expert_where_known
 
     for path in (config.out, config.plots, config.lerobot):
         if path is not None and path.exists():
             raise ConfigError(f"{path} exists. Nothing is overwritten: name another folder, or remove it.")
     frozen, split, twin = Frozen.load(config.panel), Split.load(config.split), Twin.load(config.twin)
-    task = task_of_panel(frozen, twin, home_of(config.home, twin, split))
+    name = task_name(frozen, config.panel)
+    task = task_of_panel(frozen, name, twin, home_of(config.home, name, twin, split))
     beliefs = _beliefs(config, twin)
     stated = next((domain.description for domain in frozen.domains if domain.kind == "real"), "")
     pictures = pictures_in(frozen.task.contract)
@@ -309,7 +201,7 @@ def evaluate(config: Evaluate) -> int:
         _watched(config, place, task, beliefs, split),
         None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
         "" if config.logged is None else f"logged trials in {config.logged.name}",
-        expert_of(task),
+        expert_where_known(task),
         config.change,
         None if config.safety is None else _limits(config.safety, task.machine, twin),
         None if not config.on else _elsewhere(config, work),

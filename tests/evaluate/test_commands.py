@@ -84,12 +84,12 @@ def test_what_is_there_is_not_overwritten_and_robots_that_cannot_be_are_refused(
 
 def test_a_home_is_stated_or_found_in_the_twin_or_in_calibration(practice):
     twin, split = Twin.load(practice.twin), Split.load(practice.split)
-    assert home_of(("elbow=0.5", "shoulder=-1"), twin, split) == {"elbow": 0.5, "shoulder": -1.0}
-    assert home_of((), twin, split) is None  # torque-driven: where it hangs
+    assert home_of(("elbow=0.5", "shoulder=-1"), "reach", twin, split) == {"elbow": 0.5, "shoulder": -1.0}
+    assert home_of((), "reach", twin, split) is None  # torque-driven: where it hangs
     found = recorded_home(split.parts()[0].recording, ("shoulder", "elbow"))
     assert set(found) == {"shoulder", "elbow"}
     with pytest.raises(TaskError, match="is no position"):
-        home_of(("elbow=high",), twin, split)
+        home_of(("elbow=high",), "reach", twin, split)
     with pytest.raises(ConfigError, match="nothing says where wrist begins"):
         recorded_home(split.parts()[0].recording, ("wrist",))
 
@@ -119,7 +119,7 @@ def test_policies_and_labels_are_read_from_texts(practice):
 def test_a_panel_that_was_frozen_for_another_robot_is_refused(practice):
     twin = Twin.load(practice.twin)
     other: Panel = examples.panel(task=task_named("reach", twin).panel_task())
-    assert task_of_panel(other, twin, None).name == "reach"
+    assert task_of_panel(other, "reach", twin, None).name == "reach"
     strange = examples.panel(task=examples.panel().task.__class__("reach", examples.contract(), "there", "not", 3.0))
     with pytest.raises(PanelError, match="does not fit this twin"):
-        task_of_panel(strange, twin, None)
+        task_of_panel(strange, "reach", twin, None)

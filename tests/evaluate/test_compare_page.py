@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.evaluate.motions import episode, on_disk, pair_of_recordings, recording, rig, wave
-from twinproof import cli_evaluate
-from twinproof.cli_evaluate import Compare
+from twinproof import cli_compare
+from twinproof.cli_compare import Compare
 from twinproof.evaluate.compare import compare
 from twinproof.evaluate.frames import draw_frames
 from twinproof.evaluate.page import write_report
@@ -86,7 +86,7 @@ def test_a_dataset_and_bags_are_read_like_the_recording_they_came_from(tmp_path,
     write(real, tmp_path / "written")
     path = on_disk(tmp_path / "rig", replace(own_rig(tmp_path / "written"), model=None))
     asked = Compare(tmp_path / "written", tmp_path / "written", path, tmp_path / "out")
-    read = cli_evaluate._recording(asked.real, asked.rig, tmp_path / "scratch", asked)
+    read = cli_compare._recording(asked.real, asked.rig, tmp_path / "scratch", asked)
     found = compare(real, read, rig()).pairs[0]
     assert found.overall.gap.total_rmse < 2e-3  # a grid and whole nanoseconds cost that much
     assert {event.verdict for event in found.events} == {"same"}
@@ -98,7 +98,7 @@ def test_the_command_reads_compares_and_writes(tmp_path, capsys):
         one.save(tmp_path / name)
     path = on_disk(tmp_path / "rig", rig(model=True))
     asked = Compare(tmp_path / "real", tmp_path / "sim", path, tmp_path / "out", pair_by="order", align=False)
-    assert cli_evaluate.compare(asked) == 0
+    assert cli_compare.compare(asked) == 0
     said = capsys.readouterr().out
     assert "out: 2 pairs\n" in said
     assert "tip 'left_tool' by the chain of robot.xml" in said
@@ -107,4 +107,4 @@ def test_the_command_reads_compares_and_writes(tmp_path, capsys):
     assert told["pairs"][0]["sim"]["labels"]["task"] == "wave 1"
     assert json.loads((tmp_path / "out" / "config.json").read_text())["command"] == "compare"
     with pytest.raises(ConfigError, match="out exists"):
-        cli_evaluate.compare(asked)
+        cli_compare.compare(asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from twinproof import __version__
 from twinproof.evaluate.cameras import camera_channels
 from twinproof.evaluate.contenders import DRAWN, Contender, shown
 from twinproof.nouns.errors import ConfigError, PanelError, TaskError
+from twinproof.nouns.files import check_files, file_hashes
 from twinproof.nouns.hashing import content_hash
 from twinproof.nouns.panel import Panel, Task
 from twinproof.nouns.policy import Policy, difference
@@ -29,11 +31,36 @@ from twinproof.tasks.machine import Machine
 from twinproof.tasks.task import TaskSpec
 
 EXPERT = "expert"  # a policy that is the task's own script
+TASK = "task"  # where a panel keeps the file or the motion of a task of the user's own
+MOTION = "recording.json"
 
 
-def task_of_panel(panel: Panel, twin: Twin, home: Mapping[str, float] | None) -> TaskSpec:
-    """The task that a panel was frozen with: its actions say whether they name commands or move them."""
-    tasks = [named.task_named(panel.task.name, twin, home=home, relative=relative) for relative in (False, True)]
+def keep_task(name: str, panel: Path) -> dict[str, str] | None:
+    """Copies the file or the motion behind a task's name below a panel's new folder: its files with their hashes. None
+    for a task of ours."""
+    source, kept = Path(name), panel / TASK
+    if name in named.TASKS:
+        return None
+    if (source / MOTION).is_file():
+        shutil.copytree(source, kept)
+    else:
+        kept.mkdir()
+        shutil.copyfile(source, kept / source.name)
+    return file_hashes(kept)
+
+
+def task_name(panel: Panel, folder: Path) -> str:
+    """What `task_named` knows the panel's task by: its name, or the file or motion that the panel keeps, unchanged."""
+    if panel.task_files is None:
+        return panel.task.name
+    check_files(folder / TASK, panel.task_files, PanelError)
+    return str(folder / TASK if MOTION in panel.task_files else folder / TASK / next(iter(panel.task_files)))
+
+
+def task_of_panel(panel: Panel, name: str, twin: Twin, home: Mapping[str, float] | None) -> TaskSpec:
+    """The task that a panel was frozen with, which goes by a name of `task_name`: its actions say whether they name
+    commands or move them."""
+    tasks = [named.task_named(name, twin, home=home, relative=relative) for relative in (False, True)]
     wanted = shown(panel.task.contract)
     for task in tasks:
         if not difference(wanted, shown(task.deployable)):
@@ -45,16 +72,24 @@ def task_of_panel(panel: Panel, twin: Twin, home: Mapping[str, float] | None) ->
     )
 
 
-def home_of(texts: Sequence[str], twin: Twin, split: Split) -> dict[str, float] | None:
-    """Where the robot's reset brings it: as stated, as the twin's keyframe says, or as calibration episodes begin."""
+def home_of(texts: Sequence[str], task: str, twin: Twin, split: Split) -> dict[str, float] | None:
+    """Where the robot's reset brings it: as stated, where a motion to be followed begins, as the twin's keyframe says, or as
+    calibration episodes begin."""
     if texts:
         return named.home_of(tuple(texts))
+    if (Path(task) / MOTION).is_file():
+        return recorded_home(Recording.load(Path(task)), _driven(twin))
     try:
         Machine.of(twin)
     except TaskError:  # the scene does not say; what else is wrong with it, the task will say again
-        world = World(Scene.of(twin))
-        return recorded_home(split.parts()[0].recording, [n for n in world.actuators if world.has("joint", n)])
+        return recorded_home(split.parts()[0].recording, _driven(twin))
     return None
+
+
+def _driven(twin: Twin) -> list[str]:
+    """The joints that actuators are named after."""
+    world = World(Scene.of(twin))
+    return [name for name in world.actuators if world.has("joint", name)]
 
 
 def recorded_home(recording: Recording, joints: Sequence[str]) -> dict[str, float]:

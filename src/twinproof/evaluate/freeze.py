@@ -43,8 +43,8 @@ class Design:
     seed: int = 0
 
 
-def freeze(task: Task, split: Split, how: Design) -> Panel:
-    """The panel of a task on a split's holdout, with its line in the ledger."""
+def freeze(task: Task, split: Split, how: Design, task_files: Mapping[str, str] | None = None) -> Panel:
+    """The panel of a task on a split's holdout, with its line in the ledger; of a user's own task, with its files."""
     panel = Panel(
         task,
         _conditions(split, how),
@@ -60,6 +60,7 @@ def freeze(task: Task, split: Split, how: Design) -> Panel:
         ),
         order_seed=how.seed,
         ledger=split.ledger.head(),
+        task_files=task_files,
     )
     panel.check_holdout(split.holdout)
     split.ledger.append(LINE, {"panel": panel.hash, "task": task.name, "conditions": len(panel.conditions)})

@@ -13,7 +13,7 @@ from typing import Any
 
 from twinproof.evaluate.beliefs import Beliefs
 from twinproof.evaluate.closed_loop import Job
-from twinproof.evaluate.command import contenders_of, home_of, task_of_panel
+from twinproof.evaluate.command import contenders_of, home_of, task_name, task_of_panel
 from twinproof.evaluate.deploy import begins
 from twinproof.evaluate.lots import Lot
 from twinproof.evaluate.runs import Runs
@@ -57,7 +57,8 @@ def _absolute(text: str) -> str:
 def run_lot(folder: Path, told: dict[str, Any], policy: str, places: Sequence[int], labels: dict[str, Any]) -> None:
     """One lot, as a piece of work: its runs, written into a folder."""
     panel, split, twin = Panel.load(Path(told["panel"])), Split.load(Path(told["split"])), Twin.load(Path(told["twin"]))
-    task = task_of_panel(panel, twin, home_of(tuple(told["home"]), twin, split))
+    name = task_name(panel, Path(told["panel"]))
+    task = task_of_panel(panel, name, twin, home_of(tuple(told["home"]), name, twin, split))
     beliefs = Beliefs(
         twin,
         None if told["posterior"] is None else Posterior.load(Path(told["posterior"])),

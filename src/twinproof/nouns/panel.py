@@ -1,6 +1,7 @@
 """A panel: the examination that every policy sits, fixed and hashed before the first trial.
 
 panel.json   task contract, conditions, domains, metrics with unit and direction, failure labels, trial counts
+task/        the file or the motion of a task of the user's own
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ class Panel(Artifact):
     failure_labels: tuple[str, ...] = LABELS
     order_seed: int = 0  # trials are run in an order that this shuffles
     ledger: LedgerHead | None = None
+    task_files: Mapping[str, str] | None = None  # of a task of the user's own: file below task/ -> its hash
 
     def __post_init__(self) -> None:
         for what in ("conditions", "domains", "metrics"):
@@ -132,6 +134,8 @@ class Panel(Artifact):
         if len(set(decided)) != len(decided):
             raise PanelError("a claim has two criteria. One number decides it: keep one.")
         settle(self, parents=Frozen(self.parents))
+        if self.task_files is not None:
+            settle(self, task_files=Frozen(self.task_files))
 
     def check_holdout(self, holdout: Collection[str]) -> None:
         """Every condition's episode is in the holdout."""

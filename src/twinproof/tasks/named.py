@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from twinproof.tasks import drawer, handover, lift, push, reach, track
 from twinproof.tasks.task import TaskSpec
 
 TASKS = ("reach", "push", "lift", "drawer", "handover")
+TRACK = "track"  # what the task of a motion is called
 
 
 def task_named(
@@ -47,17 +48,14 @@ def own_task(
     """The task of a user's file, which is run: `of(scene, *, home, relative) -> TaskSpec`."""
     if not path.is_file():
         raise TaskError(f"there is no file {str(path)!r} with a task. Give the path of a Python file.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None, "a path that ends in .py has a loader"
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    of = vars(module).get("of")
+    of = runpy.run_path(str(path), run_name=path.stem).get("of")  # leaves no compiled file beside it
     if not callable(of):
         raise TaskError(f"{path} has no function of(scene, *, home, relative). Write one that gives a TaskSpec.")
     found = of(scene, home=home, relative=relative)
     if not isinstance(found, TaskSpec):
         raise TaskError(f"of(…) in {path} gave {type(found).__name__!r}. It must give a TaskSpec.")
+    if found.name in (*TASKS, TRACK):
+        raise TaskError(f"the task of {path} is called {found.name!r}, as one of ours is. Give it a name of its own.")
     return found
 
 

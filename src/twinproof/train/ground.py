@@ -17,7 +17,7 @@ from twinproof.policies.load import actor_of
 from twinproof.sim.scene import Scene
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.conditions import delays_s
-from twinproof.tasks.experts import expert_of
+from twinproof.tasks.experts import expert_where_known
 from twinproof.tasks.eyes import SplatEyes, with_pictures
 from twinproof.tasks.named import home_of, task_named
 from twinproof.tasks.task import TaskSpec
@@ -134,7 +134,7 @@ class Ground:
         if draws is not None and asked.strength != 1.0:
             draws = draws.at(asked.strength)
         task = task_named(asked.task, twin, home=home_of(asked.home), relative=asked.relative)
-        expert = None if asked.task.endswith(".py") else expert_of(task, _known(draws))
+        expert = expert_where_known(task, _known(draws))
         other = asked.teacher if asked.algo == "student" else asked.base if asked.algo == "residual" else None
         policy = None if other is None else Policy.load(other)
         if policy is not None and asked.algo == "student":
