@@ -34,7 +34,7 @@ class Panel:
       twinproof panel split --twin twin --task examples/own_task/hover.py --out panel
 
     Nothing of the holdout is read. The split's ledger gets a line. A panel without `real` needs no robot, and says of
-    the transfer claim: not tested.
+    the transfer claim: not tested. One with it writes trial_sheet.csv: how each real trial begins, to be run anywhere.
     """
 
     split: Positional[Path]
@@ -130,6 +130,7 @@ def panel(config: Panel) -> int:
     from twinproof.evaluate import report
     from twinproof.evaluate.command import home_of, keep_task, only_of, with_cameras
     from twinproof.evaluate.freeze import Design, domains_of, freeze
+    from twinproof.evaluate.sheet import SHEET, trial_sheet
     from twinproof.nouns.errors import ConfigError
     from twinproof.nouns.files import new_folder
     from twinproof.nouns.split import Split
@@ -154,6 +155,9 @@ def panel(config: Panel) -> int:
     with new_folder(config.out) as scratch:
         frozen = freeze(asked, split, how, keep_task(config.task, scratch))
         frozen.write(scratch)
+        sheet = trial_sheet(frozen, task)
+        if sheet:
+            (scratch / SHEET).write_text(sheet, encoding="utf-8")
     settings.save(settings.resolved(config, "panel"), config.out)
     report.panel(frozen, config.out)
     return 0

@@ -70,10 +70,16 @@ def decompose(stage: Stage, played: Sequence[Played], rig: Rig) -> list[Json]:
     seen = [gap_of(stage, each) for each in long]
     timing = [apart_rmse(each.twin.trace, run.trace, rig) for each, run in zip(long, clean, strict=True)]
     closed = [apart_rmse(each.real.trace, each.twin.trace, rig) for each in long]
-    points = 100.0 / len(long)
+    points, unposed = 100.0 / len(long), sum(not posed(task, each.real.trace) for each in long)
     return [
         _step(1, "replay of the robot's commands", replayed, "share of joint ranges", {"diverged": broken}),
-        _step(2, OF_PICTURES if pictures_in(task.contract) else OF_STATES, seen, "share of half an action's range"),
+        _step(
+            2,
+            OF_PICTURES if pictures_in(task.contract) else OF_STATES,
+            seen,
+            "share of half an action's range",
+            {"without_pose": unposed} if unposed else None,
+        ),
         _step(
             3,
             "closed loop with against without delay, slack and noise",
@@ -95,6 +101,12 @@ def whole(trace: Trace) -> bool:
     """Whether a trial can be taken apart."""
     known = [trace.signals[name] for name in LOGGED if name in trace.signals]
     return len(known) == len(LOGGED) and all(s.missing is None and len(s.time_s) >= FEWEST for s in known)
+
+
+def posed(task: TaskSpec, trace: Trace) -> bool:
+    """Whether a trace tells at every tick where the task's objects were."""
+    known = [trace.signals.get(f"{name}_pose") for name in task.tracked]
+    return all(signal is not None and signal.missing is None for signal in known)
 
 
 def _logged(task: TaskSpec, trace: Trace) -> Episode:
@@ -142,8 +154,11 @@ def _replayed(
 
 def gap_of(stage: Stage, played: Played) -> float | None:
     """The root mean square difference of what a policy does on reported and on noise-free states, along one trial.
-    Of a policy that sees pictures: on the robot's and on the twin's, all else the same (evaluate.shots)."""
+    Of a policy that sees pictures: on the robot's and on the twin's, all else the same (evaluate.shots). None where
+    nobody knows what it was shown."""
     scene, task, actor = stage.scene, stage.task, stage.actor
+    if not posed(task, played.real.trace):
+        return None
     if pictures_in(task.contract):
         shots = dict(played.real.shots)
         kept = Shots(shots.pop("tick"), shots) if shots else None

@@ -1,6 +1,7 @@
 """Real trials that were run and recorded elsewhere: each episode says which cell of the panel it is.
 
 labels: policy, condition, repeat [, failure]     outcome: success or failure
+signals: joint positions [, velocities, commands, poses of the task's objects]
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from functools import partial
 import numpy as np
 
 from twinproof.evaluate.deploy import begins
-from twinproof.evaluate.runs import Course, Run, run_of
+from twinproof.evaluate.runs import POSE, Course, Run, run_of
+from twinproof.evaluate.sheet import SHEET
+from twinproof.evaluate.sight import LOST_S
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import PanelError
 from twinproof.nouns.failure import Failure
@@ -49,7 +52,7 @@ def _run(known: dict[tuple[str, ...], Episode], task: TaskSpec, cell: Cell) -> R
     if key not in known:
         raise PanelError(
             f"no logged trial is labelled policy {key[0]!r}, condition {key[1]!r}, repeat {key[2]}. Run it on the "
-            "robot, or freeze a panel with fewer real trials."
+            f"robot as the panel's {SHEET} says it begins, or freeze a panel with fewer real trials."
         )
     episode = known[key].fresh()
     success = episode.outcome == "success"
@@ -75,8 +78,28 @@ def _course(episode: Episode, task: TaskSpec, cell: Cell) -> Course:
         _joints(episode, ("joint_command",), joints, stamps[:-1]),
         np.array(begins(task, cell).goal),
         np.full(len(stamps), np.nan),
-        {},
+        _objects(episode, task.tracked, stamps),
     )
+
+
+def _objects(episode: Episode, tracked: tuple[str, ...], stamps: np.ndarray) -> dict[str, np.ndarray]:
+    """Poses (T, 7) by body, the newest that was seen; NaN where it was lost for long. A body that no signal is called
+    after (nor the only one) was not tracked, and is left out."""
+    tracks = [signal for signal in episode.of_kind("pose") if set(POSE) <= {c.name for c in signal.columns}]
+    found = {}
+    for name in tracked:
+        only = tracks[0] if len(tracks) == len(tracked) == 1 else None
+        track = next((each for each in tracks if each.name.startswith(name)), only)
+        if track is None:
+            continue
+        value = np.stack([track.column(axis) for axis in POSE], axis=1)
+        seen = np.isfinite(value).all(axis=1)
+        if seen.any():
+            time_s, value = track.time_s[seen], value[seen]
+            newest = np.clip(np.searchsorted(time_s, stamps + 1e-9, side="right") - 1, 0, None)
+            lost = np.abs(stamps - time_s[newest]) > LOST_S
+            found[name] = np.where(lost[:, None], np.nan, value[newest])
+    return found
 
 
 def _joints(episode: Episode, kinds: tuple[str, ...], joints: tuple[str, ...], stamps: np.ndarray) -> np.ndarray:

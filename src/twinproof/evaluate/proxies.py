@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinproof.evaluate.closed_loop import Job, Stage, run_jobs
-from twinproof.evaluate.decompose import Played, gap_of, whole
+from twinproof.evaluate.decompose import Played, gap_of, posed, whole
 from twinproof.evaluate.explain import decided, explain
 from twinproof.evaluate.runs import Run
 from twinproof.nouns.actor import Actor
@@ -58,12 +58,10 @@ def labelled(
     for (k, each), succeeds in zip(open_.items(), tried, strict=True):
         gap = gap_of(stage, each) if whole(each.real.trace) else None
         failure, why = decide(Told(each.twin.success, succeeds, gap))
-        if (
-            failure is Failure.UNDECIDED
-            and each.twin.success
-            and whole(each.real.trace)
-            and played_again < PLAYED_AGAIN
-        ):
+        looked_into = failure is Failure.UNDECIDED and each.twin.success and whole(each.real.trace)
+        if looked_into and not posed(stage.task, each.real.trace):
+            why = f"{why}; what, a record of where {', '.join(stage.task.tracked)} was at every tick might tell"
+        elif looked_into and played_again < PLAYED_AGAIN:
             played_again += 1
             failure, told = decided(explain(stage, each.job, each.real.trace), ranges)
             why = told if failure is not Failure.UNDECIDED else f"{why}; {told}"
