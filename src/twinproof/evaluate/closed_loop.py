@@ -27,6 +27,7 @@ from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.arena import Arena, Play, Step
 from twinproof.tasks.task import Setup, TaskSpec
 
+BROKE = "the policy broke: "  # how the note of a trial begins that a policy ended
 WORLDS = 128  # at most, in one arena: twice as many are a tenth faster on small scenes, and a kill loses twice as much
 
 
@@ -108,6 +109,7 @@ class _Side:
         self.tally = Tally(count, arena.task.period_s)
         self.stops = how.safety is not None and how.safety.beyond == "stop"
         self.safe = None if how.safety is None else Safe(replace(how.safety, beyond="clip"))
+        self.broken = dict[int, str]()  # worlds in which the policy gave nothing to act on at this tick, and why
 
     def run(self) -> tuple[Run, ...]:
         """All runs, in the order of the jobs."""
@@ -117,13 +119,15 @@ class _Side:
             step = self.arena.step(self._acted(seen))
             seen = dict(step.observations)
             busy = np.flatnonzero(self.job >= 0)
-            self.command[self.tick[busy], busy] = np.asarray(step.situation.command)[busy]
-            self.tick[busy] += 1
-            self._look(busy)
+            moved = busy[~np.isin(busy, list(self.broken))]  # a trial whose policy broke ended before this tick
+            self.command[self.tick[moved], moved] = np.asarray(step.situation.command)[moved]
+            self.tick[moved] += 1
+            self._look(moved)
             if self.safe is None:
                 self.tally.clipped(step.clipped)
             stopped = self._stopped()
-            over = busy[(np.asarray(step.done) | stopped)[busy]]
+            broken = np.isin(np.arange(self.arena.count), list(self.broken))
+            over = busy[(np.asarray(step.done) | stopped | broken)[busy]]
             for world in over:
                 place = int(self.job[world])
                 self.runs[place] = self._run(int(world), step, bool(stopped[world]))
@@ -138,7 +142,7 @@ class _Side:
         """What the worlds are told: the policy's actions, within the limits that are kept."""
         asked = asking(self.actor, self.arena.count)
         began = time.perf_counter()
-        actions = self.actor.act(seen)[:, 0]
+        actions = self._answered(seen, asked)
         self.tally.asked(asked, time.perf_counter() - began)
         if self.eyes is not None:  # pictures of the coming tick, for who will be asked then
             self.eyes.look_at(asking(self.actor, self.arena.count) & (self.job >= 0))
@@ -150,6 +154,27 @@ class _Side:
         sent = self.safe.filter(told, np.asarray(sensed.position), effort)
         found: np.ndarray = np.asarray(task.action(sensed, sent))
         return found
+
+    def _answered(self, seen: dict[str, np.ndarray], asked: np.ndarray) -> np.ndarray:
+        """The policy's actions (N, A). Worlds in which it gave none are `broken`, and told to stay; what the policy is
+        asked is never asked again."""
+        sensed, task = self.arena.sensed, self.arena.task
+        stay: np.ndarray = np.array(task.action(sensed, np.asarray(sensed.last)), dtype=np.float64)
+        self.broken = {}
+        try:
+            actions = np.array(self.actor.act(seen), dtype=np.float64)
+        except PolicyError as problem:
+            given = problem.given
+            self.broken = problem.failed or dict.fromkeys(map(int, np.flatnonzero(asked)), str(problem))
+            actions = stay[:, None] if given is None else np.array(given, dtype=np.float64)
+        if actions.shape != (self.arena.count, 1, stay.shape[1]):
+            told = f"the policy gave actions of shape {actions.shape}; {(self.arena.count, 1, stay.shape[1])} is needed"
+            self.broken, actions = dict.fromkeys(range(self.arena.count), told), stay[:, None]
+        for world in np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2))):
+            self.broken.setdefault(int(world), "the policy gave a number that is none")
+        actions = actions[:, 0]
+        actions[list(self.broken)] = stay[list(self.broken)]
+        return actions
 
     def _rest(self) -> None:
         """Worlds that have nothing left to do cost nothing more: no physics, no picture, no question."""
@@ -214,8 +239,11 @@ class _Side:
             self.error[: ticks + 1, world],
             {name: kept[: ticks + 1, world] for name, kept in self.objects.items()},
         )
-        success, note, failure = bool(step.succeeded[world]) and not stopped, "", Failure.UNDECIDED
-        if stopped:
+        broke = self.broken.get(world, "")
+        success, note, failure = bool(step.succeeded[world]) and not (stopped or broke), "", Failure.UNDECIDED
+        if broke:
+            failure, note = Failure.POLICY, f"{BROKE}{broke}"
+        elif stopped:
             failure, note = Failure.POLICY, "the policy meets a limit that is to stop it"
         elif bool(step.diverged[world]):
             note = f"the world diverged: {self.arena.backing.why(world)}"

@@ -73,8 +73,8 @@ def task_of_panel(panel: Panel, name: str, twin: Twin, home: Mapping[str, float]
 
 
 def home_of(texts: Sequence[str], task: str, twin: Twin, split: Split) -> dict[str, float] | None:
-    """Where the robot's reset brings it: as stated, where a motion to be followed begins, as the twin's keyframe says, or
-    as calibration episodes begin."""
+    """Where the robot's reset brings it: as stated, where a motion to be followed begins, as the twin's keyframe
+    says, or as calibration episodes begin."""
     if texts:
         return named.home_of(tuple(texts))
     if (Path(task) / MOTION).is_file():

@@ -23,7 +23,7 @@ from twinproof.evaluate.runs import Run
 from twinproof.evaluate.shots import Shots, picture_gap
 from twinproof.evaluate.statistics import mean_interval
 from twinproof.nouns.episode import Episode
-from twinproof.nouns.errors import TraceError
+from twinproof.nouns.errors import PolicyError, TraceError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.rig import Rig
 from twinproof.nouns.signal import Signal
@@ -155,10 +155,18 @@ def _replayed(
 def gap_of(stage: Stage, played: Played) -> float | None:
     """The root mean square difference of what a policy does on reported and on noise-free states, along one trial.
     Of a policy that sees pictures: on the robot's and on the twin's, all else the same (evaluate.shots). None where
-    nobody knows what it was shown."""
-    scene, task, actor = stage.scene, stage.task, stage.actor
+    nobody knows what it was shown, or it broke when it was asked."""
+    task = stage.task
     if not posed(task, played.real.trace):
         return None
+    try:
+        return _gap(stage, played)
+    except PolicyError:  # a server that does not answer now has answered in the trials
+        return None
+
+
+def _gap(stage: Stage, played: Played) -> float | None:
+    scene, task, actor = stage.scene, stage.task, stage.actor
     if pictures_in(task.contract):
         shots = dict(played.real.shots)
         kept = Shots(shots.pop("tick"), shots) if shots else None

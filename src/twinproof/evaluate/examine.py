@@ -262,7 +262,8 @@ class _Run:
     def _domain(self, who: Contender, domain: Domain) -> Iterator[tuple[int, Run]]:
         """What lies in the store is not run again. All else runs side by side, and is kept a few at a time."""
         places = [k for k, c in enumerate(self.cells) if c.policy == who.name and c.domain.name == domain.name]
-        lots = [self._lot(places[begin : begin + TOGETHER]) for begin in range(0, len(places), TOGETHER)]
+        together = TOGETHER if who.repeatable else 1  # what a server did once is never played again
+        lots = [self._lot(places[begin : begin + together]) for begin in range(0, len(places), together)]
         lacking = [lot for lot in lots if not self.exam.store.has(lot.key)]
         stage = self._stage(who, domain)
         known = len(places) - sum(len(lot.places) for lot in lacking)

@@ -36,8 +36,7 @@ def trial_sheet(panel: Panel, task: TaskSpec) -> str:
     rows.writerow(["condition", "repeat", *labels, *goals, *place, *joints, *loose])
     for cell, setup in zip(cells, setups, strict=True):
         at = [] if not place else [*(setup.at_m or ("", "")), setup.yaw_rad]
-        rows.writerow(
-            [cell.condition.name, cell.repeat, *(cell.condition.labels.get(name, "") for name in labels), *setup.goal]
-            + [*at, *task.machine.home.tolist(), *(setup.joints.get(name, "") for name in loose)]
-        )
+        stated = (cell.condition.labels.get(name, "") for name in labels)
+        begin = (*task.machine.home.tolist(), *(setup.joints.get(name, "") for name in loose))
+        rows.writerow([cell.condition.name, cell.repeat, *stated, *setup.goal, *at, *begin])
     return text.getvalue()

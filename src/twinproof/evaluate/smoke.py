@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twinproof.evaluate.closed_loop import Job, Stage
+from twinproof.evaluate.closed_loop import BROKE, Job, Stage
 from twinproof.evaluate.runs import Run
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PanelError
@@ -47,7 +47,10 @@ def steady(stage: Stage, jobs: Sequence[Job], name: str, repeatable: bool = True
     """Tries a few trials of a policy; PanelError says what does not hold. Of one that draws luck of its own, as many
     servers do (`repeatable` is false), it is only told how far its trials differ."""
     few = list(jobs[:FEW])
-    first, again = stage.run(few), stage.run(few)
+    first = stage.run(few)
+    if all(run.note.startswith(BROKE) for run in first):
+        raise PanelError(f"the policy {name!r} breaks in every trial that is tried first. {first[0].note}")
+    again = stage.run(few)
     alone = stage.run(few[:1])
     if not repeatable and any(a.trace.hash != b.trace.hash for a, b in zip(first, again, strict=True)):
         apart = max(_apart(a, b) for a, b in zip(first, again, strict=True))

@@ -1,5 +1,10 @@
 """The errors a user can cause: each says what was found, what was needed, where, and what to do."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 
 class TwinproofError(Exception):
     """The root of every error that is the input's fault and not ours."""
@@ -58,7 +63,15 @@ class TaskError(TwinproofError):
 
 
 class PolicyError(TwinproofError):
-    """A contract or weights that break a law of Policy."""
+    """A contract or weights that break a law of Policy, or an answer that nobody may act on.
+
+    Of many worlds that were asked at once, `failed` says by number which got no answer and why; `given` are the actions
+    (N, chunk, actions) of all others. Both are empty where the error concerns every world.
+    """
+
+    def __init__(self, text: str, failed: Mapping[int, str] | None = None, given: Any = None) -> None:
+        super().__init__(text)
+        self.failed, self.given = dict(failed or {}), given
 
 
 class PanelError(TwinproofError):

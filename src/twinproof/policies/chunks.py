@@ -18,6 +18,7 @@ from twinproof.policies.scripted import require_count
 from twinproof.policies.sight import mask_of
 
 Seen = Mapping[str, np.ndarray]
+Ask = Callable[[Seen, np.ndarray], np.ndarray]  # some worlds alone, by a mask
 
 
 class Chunked:
@@ -31,7 +32,7 @@ class Chunked:
         actor: Actor,
         execute: int | None = None,
         remembers: bool = False,
-        ask: Callable[[Seen, np.ndarray], np.ndarray] | None = None,
+        ask: Ask | None = None,
     ) -> None:
         self.contract, self._actor = replace(actor.contract, chunk=1), actor
         self._ask = ask or (lambda seen, which: actor.act(seen))
@@ -57,15 +58,17 @@ class Chunked:
     def act(self, observations: Seen) -> np.ndarray:
         """The action of this tick, (N, 1, actions)."""
         require_count(len(self._age))
-        asked = self.asking
+        asked, problem = self.asking, None
         if asked.any():
-            fresh = self._ask(observations, asked)
+            fresh, problem = answered(self._ask, observations, asked)
             spent = asked & (self._age >= self.execute)
             self._chunk[spent] = fresh[spent]
             self._age[spent] = 0
         last = self._chunk.shape[1] - 1
         given: np.ndarray = self._chunk[np.arange(len(self._age)), np.minimum(self._age, last)][:, None]
         self._age += 1
+        if problem is not None:
+            raise PolicyError(str(problem), problem.failed, given)
         return given
 
     @property
@@ -78,6 +81,16 @@ class Chunked:
 def asking(actor: Actor, count: int) -> np.ndarray:
     """The worlds (N,) in which the policy will be asked at the next tick: all, but those that still play a chunk."""
     return actor.asking if isinstance(actor, Chunked) else np.ones(count, dtype=bool)
+
+
+def answered(ask: Ask, seen: Seen, which: np.ndarray) -> tuple[np.ndarray, PolicyError | None]:
+    """What a policy answers, and the error that names the worlds in which it did not; one of every world is raised."""
+    try:
+        return ask(seen, which), None
+    except PolicyError as problem:
+        if problem.given is None:
+            raise
+        return np.asarray(problem.given), problem
 
 
 class Ensembled:

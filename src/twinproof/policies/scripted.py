@@ -80,9 +80,12 @@ def as_actions(contract: Contract, given: object, count: int, who: str) -> np.nd
     if actions.shape != wanted:
         raise PolicyError(f"{who} gave actions of shape {actions.shape}; the contract states {wanted}.")
     if not np.isfinite(actions).all():
-        world, step, k = np.argwhere(~np.isfinite(actions))[0]
-        raise PolicyError(
-            f"{who} gave {actions[world, step, k]} for {contract.actions[k].name!r} in world {world}, step {step} of "
-            "the chunk. Nothing is sent that is no number."
-        )
+        failed = {}
+        for world in np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2))):
+            step, k = np.argwhere(~np.isfinite(actions[world]))[0]
+            failed[int(world)] = (
+                f"{who} gave {actions[world, step, k]} for {contract.actions[k].name!r} in world {world}, step {step} "
+                "of the chunk. Nothing is sent that is no number."
+            )
+        raise PolicyError(next(iter(failed.values())), failed, actions)
     return actions

@@ -68,24 +68,36 @@ class ServedActor:
         return self.act_in(observations, np.ones(self._count, bool))
 
     def act_in(self, observations: Mapping[str, np.ndarray], which: np.ndarray) -> np.ndarray:
-        """The same for the worlds of a mask; nobody asks about the others, which get the middle of their limits."""
+        """The same for the worlds of a mask; nobody asks about the others, which get the middle of their limits.
+
+        A world whose answer fails is named in the error and not asked again; the next one gets a new connection.
+        """
         seen = checked(self.contract, observations, require_count(self._count))
-        if self._client is None:
+        if self._client is None and self._count == 1:  # of several worlds, another one's answer closed it
             raise PolicyError(f"the connection to {self.server.address} is closed. A new trial (reset) connects again.")
         low, high = limits_of(self.contract)
-        given = [np.tile((low + high) / 2, (self.contract.chunk, 1))] * self._count
-        try:
-            for world in np.flatnonzero(which):
-                began = time.perf_counter()
-                answer = self._client.ask(request(self.server, {name: array[world] for name, array in seen.items()}))
-                self.latency_s.append(time.perf_counter() - began)
-                given[world] = actions_of(self.server, self.contract, answer)
-            actions = as_actions(self.contract, given, self._count, self.server.address)
-            self.beyond_limits += check_limits(self.contract, actions, self.server)
-        except PolicyError:
-            self.close()
-            raise
-        return actions
+        given = np.tile((low + high) / 2, (self._count, self.contract.chunk, 1))
+        failed: dict[int, str] = {}
+        for world in np.flatnonzero(which):
+            try:
+                given[world] = self._answer({name: array[world] for name, array in seen.items()})
+            except PolicyError as problem:
+                self.close()
+                failed[int(world)] = str(problem)
+        if failed:
+            raise PolicyError(next(iter(failed.values())), failed, given)
+        return given
+
+    def _answer(self, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The chunk (chunk, actions) for one world, checked."""
+        began = time.perf_counter()
+        answer = self.client.ask(request(self.server, seen))
+        self.latency_s.append(time.perf_counter() - began)
+        rows = actions_of(self.server, self.contract, answer)
+        actions = as_actions(self.contract, rows[None], 1, self.server.address)
+        self.beyond_limits += check_limits(self.contract, actions, self.server)
+        checked_rows: np.ndarray = actions[0]
+        return checked_rows
 
     def close(self) -> None:
         """Ends the connection."""
