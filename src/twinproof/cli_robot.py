@@ -34,7 +34,8 @@ def place_of(
         robot, sight = _driver(Path(text))
         return Place(robot, stated or f"the robot of {Path(text).name}", sight or _sight(task, twin, split))
     practice, bench, sight = _lab_robot(text, task, twin, split, pictures)
-    return Place(practice, f"lab bench '{bench}', simulated", sight, referee=partial(_lab_word, practice))
+    word = partial(_lab_word, practice)
+    return Place(practice, f"lab bench '{bench}', simulated", sight, referee=word, patient=True)
 
 
 def _sight(task: TaskSpec, twin: Twin, split: Split) -> Sight:

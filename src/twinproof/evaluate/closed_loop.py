@@ -21,7 +21,7 @@ from twinproof.nouns.failure import Failure
 from twinproof.nouns.panel import Cell
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
-from twinproof.policies.chunks import Chunked, asking
+from twinproof.policies.chunks import Delayed, asking, rest
 from twinproof.policies.safety import Safe, Safety
 from twinproof.sim.scene import Scene, engine
 from twinproof.tasks.arena import Arena, Play, Step
@@ -181,8 +181,7 @@ class _Side:
         idle = self.job < 0
         if idle.any():
             self.arena.rest(idle)
-            if isinstance(self.actor, Chunked):
-                self.actor.rest(idle)
+            rest(self.actor, idle)
 
     def _stopped(self) -> np.ndarray:
         """The worlds in which a limit was met that is to stop the trial."""
@@ -252,6 +251,9 @@ class _Side:
         elif not success:
             note = "no time was left"
         met = None if self.safe is None else {name: int(n[world]) for name, n in self.safe.violations.items()}
+        measured = self.tally.metrics(world, met)
+        if isinstance(self.actor, Delayed):  # nobody waits for its answers: what counts is where they are missed
+            measured["deadline_misses"] = float(self.actor.starved[world])
         return run_of(
             task,
             course,
@@ -261,5 +263,5 @@ class _Side:
             note=note,
             engine=engine(),
             theta=job.theta,
-            measured=self.tally.metrics(world, met),
+            measured=measured,
         )

@@ -12,6 +12,7 @@ import numpy as np
 from twinproof import __version__
 from twinproof.evaluate.cameras import camera_channels
 from twinproof.evaluate.contenders import DRAWN, Contender, shown
+from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import ConfigError, PanelError, TaskError
 from twinproof.nouns.files import check_files, file_hashes
 from twinproof.nouns.hashing import content_hash
@@ -20,7 +21,8 @@ from twinproof.nouns.policy import Policy, difference
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.split import Split
 from twinproof.nouns.twin import Twin
-from twinproof.policies.chunks import Chunked
+from twinproof.policies.background import Background
+from twinproof.policies.chunks import Chunked, Delayed, Ensembled, Latency, Measured
 from twinproof.policies.load import actor_of, read_policy
 from twinproof.policies.served import ServedActor
 from twinproof.sim.scene import Scene
@@ -131,8 +133,22 @@ def _contender(name: str, policy: Policy) -> Contender:
     if not isinstance(actor, ServedActor):
         acts = Chunked(actor) if actor.contract.chunk > 1 else actor
         return Contender(name, acts, policy.hash, made_with)
-    asked = Chunked(actor, ask=actor.act_in)
-    return Contender(name, asked, policy.hash, made_with, 1 if actor.server.reset else DRAWN, repeatable=False)
+    acts, on_robot = _in_time(actor, policy)
+    worlds = 1 if actor.server.reset else DRAWN
+    return Contender(name, acts, policy.hash, made_with, worlds, repeatable=False, on_robot=on_robot)
+
+
+def _in_time(actor: ServedActor, policy: Policy) -> tuple[Actor, Actor | None]:
+    """When a server is asked, in the twin and (where that differs) on the robot. One that thinks while the robot moves
+    has a connection of its own there; the twin simulates how late its answers come, as stated or as measured."""
+    server = actor.server
+    if server.average is not None:
+        return Ensembled(actor, server.average), None
+    if not server.asynchronous:
+        return Chunked(actor, server.execute, ask=actor.act_in), None
+    latency = Latency(server.latency_s) if server.latency_s else Measured(actor.latency_s)
+    on_robot = Background(ServedActor(policy), server.execute)
+    return Delayed(actor, latency, server.execute, ask=actor.act_in), on_robot
 
 
 def with_cameras(task: Task, twin: Twin, cameras: Sequence[str], split: Split) -> Task:

@@ -30,6 +30,7 @@ class Contender:
     twin: str = ""  # the hash of the twin that it was made with, where it was made with one
     worlds: int = WORLDS  # at once, at most: a server with one memory takes one
     repeatable: bool = True  # the same seed gives the same trial; a server may draw luck of its own
+    on_robot: Actor | None = None  # what acts where time does not wait, if it is not the same
 
     def pictures(self, panel: Panel, rig: Rig) -> tuple[Channel, ...]:
         """The pictures that it sees, each on one of the panel's cameras."""

@@ -7,6 +7,7 @@ robot ─ encoders ─┐                    ┌─> task.observe ─> policy �
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,9 +22,11 @@ from twinproof.nouns.failure import Failure
 from twinproof.nouns.panel import Cell
 from twinproof.nouns.policy import Channel
 from twinproof.nouns.robot import Observation, Robot, Start
+from twinproof.policies.background import Background
 from twinproof.policies.chunks import asking
 from twinproof.policies.drive import Driven, Manner, Observe, drive
 from twinproof.policies.safety import Safety
+from twinproof.policies.timing import Timing
 from twinproof.tasks.episodes import drawn_setup
 from twinproof.tasks.sensed import Sensed, Situation, distance
 from twinproof.tasks.task import Setup, TaskSpec
@@ -63,6 +66,7 @@ class Place:
     sight: Sight = NoSight()  # it has no state
     safety: Safety | None = None
     referee: Callable[[TaskSpec, Setup], bool | None] | None = None  # whose word counts above what was measured
+    patient: bool = False  # its time stands still while a policy thinks, as a simulated robot's does
     watch: Callable[[], Hook] | None = None  # gives a hook for each trial that slows or stops it (evaluate.foresight)
 
 
@@ -115,11 +119,24 @@ def real_run(
         seed=cell.seed,
     )
     shots = Seen(actor, pictures_in(task.contract), referee.observe)
+    answers = len(actor.latency_s) if isinstance(actor, Background) else 0
     driven = drive(actor, place.robot, shots.observe, start_of(cell, setup), task.horizon_s, manner)
     success, failure, note = _verdict(place, task, setup, referee, driven)
     measured = of_driven(driven, place.robot.rate_hz)
+    if isinstance(actor, Background):
+        measured |= _of_background(actor, answers)
     run = run_of(task, referee.course(driven), success, failure, domain=cell.domain.name, note=note, measured=measured)
     return replace(run, shots=shots.kept()), driven
+
+
+def _of_background(actor: Background, before: int) -> dict[str, float]:
+    """How long the answers of one trial took while the robot moved, and at how many ticks one was missed."""
+    with suppress(PolicyError):  # of an answer that nobody waits for any more
+        actor.wait()
+    if len(actor.latency_s) == before:
+        return {}
+    timing = Timing.of(actor.latency_s[before:])
+    return {"latency_p50_s": timing.p50_s, "latency_p95_s": timing.p95_s, "deadline_misses": float(actor.starved)}
 
 
 class Seen:

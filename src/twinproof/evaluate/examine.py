@@ -307,7 +307,8 @@ class _Run:
         who = next(each for each in self.exam.contenders if each.name == cell.policy)
         assert self.exam.place is not None, "an examination with a real domain has a place or logged trials"
         task = self._stage(who).task
-        return (real_run(self.exam.place, task, who.actor, cell, begins(task, cell))[0],)
+        actor = who.actor if who.on_robot is None or self.exam.place.patient else who.on_robot
+        return (real_run(self.exam.place, task, actor, cell, begins(task, cell))[0],)
 
     def _kept(self, key: str, make: Callable[[], tuple[Run, ...]]) -> tuple[Run, ...]:
         return self.exam.store.once(key, lambda: Runs(make()), Runs).runs

@@ -29,14 +29,13 @@ class Background:
         self._chunk: np.ndarray | None = None
         self._ready = False
         self.latency_s: list[float] = []
+        self.starved = 0
 
     def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
         """Waits for what is under way, forgets it, and resets the actor."""
         if count != 1:
             raise PolicyError(f"an actor in the background drives one robot, and was reset for {count} worlds.")
-        if self._coming is not None:
-            coming, self._coming = self._coming, None
-            coming.result()  # an error of the answer is not lost
+        self.wait()
         self._actor.reset(1, seed)
         self._chunk, self._age, self._since, self.starved, self._ready = None, 0, 0, 0, True
 
@@ -63,6 +62,19 @@ class Background:
         given: np.ndarray = self._chunk[:, min(self._age, last)][:, None].copy()
         self._age, self._since = self._age + 1, self._since + 1
         return given
+
+    @property
+    def asking(self) -> np.ndarray:
+        """Whether the next `act` asks (1,)."""
+        under_way = self._coming is not None and not self._coming.done()
+        age = self._age if self._coming is None else self._since
+        return np.array([self._chunk is None or (not under_way and age >= self.execute)])
+
+    def wait(self) -> None:
+        """Waits for what is under way, and forgets it; an error of the answer is raised."""
+        if self._coming is not None:
+            coming, self._coming = self._coming, None
+            coming.result()
 
     def _timed(self, observations: Mapping[str, np.ndarray]) -> np.ndarray:
         began = time.perf_counter()

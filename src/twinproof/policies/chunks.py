@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -80,7 +81,14 @@ class Chunked:
 
 def asking(actor: Actor, count: int) -> np.ndarray:
     """The worlds (N,) in which the policy will be asked at the next tick: all, but those that still play a chunk."""
-    return actor.asking if isinstance(actor, Chunked) else np.ones(count, dtype=bool)
+    found: np.ndarray | None = getattr(actor, "asking", None)
+    return np.ones(count, dtype=bool) if found is None else found
+
+
+def rest(actor: Actor, which: np.ndarray) -> None:
+    """Nobody asks about the worlds of a mask any more, where the actor can leave worlds out."""
+    if isinstance(actor, (Chunked, Delayed)):
+        actor.rest(which)
 
 
 def answered(ask: Ask, seen: Seen, which: np.ndarray) -> tuple[np.ndarray, PolicyError | None]:
@@ -116,8 +124,9 @@ class Ensembled:
     def act(self, observations: Seen) -> np.ndarray:
         """The average of what was foreseen for this tick, (N, 1, actions)."""
         require_count(len(self._held))
+        fresh, problem = answered(lambda seen, which: self._actor.act(seen), observations, self._held >= 0)
         self._chunks[:, 1:] = self._chunks[:, :-1]
-        self._chunks[:, 0] = self._actor.act(observations)
+        self._chunks[:, 0] = fresh
         length = self._chunks.shape[1]
         self._held = np.minimum(self._held + 1, length)
         ago = np.arange(length)
@@ -126,7 +135,17 @@ class Ensembled:
         weight = np.where(newer >= 0, np.exp(-self._decay * np.maximum(newer, 0)), 0.0)
         weight /= weight.sum(axis=1, keepdims=True)
         given: np.ndarray = (weight[:, :, None] * foreseen).sum(axis=1, keepdims=True)
+        if problem is not None:
+            raise PolicyError(str(problem), problem.failed, given)
         return given
+
+
+class Late(Protocol):
+    """How late answers come."""
+
+    def ticks(self, rate_hz: float, seed: int, call: int) -> int:
+        """Ticks until the answer to a call is there."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -145,6 +164,17 @@ class Latency:
         return int(np.ceil(self.samples_s[int(rng.integers(len(self.samples_s)))] * rate_hz - 1e-9))
 
 
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """As long as answers took so far, which somebody writes down as they come."""
+
+    took_s: list[float]
+
+    def ticks(self, rate_hz: float, seed: int, call: int) -> int:
+        """Ticks until the answer to a call is there, as long as one of those before it took."""
+        return Latency(tuple(self.took_s)).ticks(rate_hz, seed, call)
+
+
 class Delayed:
     """An actor whose answers come late, as a server's do; one question at a time is under way.
 
@@ -153,11 +183,19 @@ class Delayed:
     those ticks.
     """
 
-    def __init__(self, actor: Actor, latency: Latency, execute: int | None = None, remembers: bool = False) -> None:
+    def __init__(
+        self,
+        actor: Actor,
+        latency: Late,
+        execute: int | None = None,
+        remembers: bool = False,
+        ask: Ask | None = None,
+    ) -> None:
         self.contract, self._actor, self.latency = replace(actor.contract, chunk=1), actor, latency
+        self._ask_in = ask or (lambda seen, which: actor.act(seen))
         self.execute = checked_execute(actor, execute)
         self._remembers = remembers or actor.contract.history > 1
-        self.starved = np.zeros(0, np.int64)
+        self.starved, self._resting = np.zeros(0, np.int64), np.zeros(0, bool)
 
     def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
         """Forgets the chunks of the worlds of the mask, and what was under way for them."""
@@ -167,17 +205,17 @@ class Delayed:
             shape = (count, self._actor.contract.chunk, len(self.contract.actions))
             self._chunk, self._coming = np.zeros(shape), np.zeros(shape)
             self._age, self._left, self._took, self._calls, self._seed, self.starved = np.zeros((6, count), np.int64)
-            mask = np.ones(count, bool)
+            mask, self._resting = np.ones(count, bool), np.zeros(count, bool)
+        self._resting[mask] = False
         self._age[mask], self._left[mask] = -1, -1  # no chunk yet; nothing under way
         self._calls[mask], self._seed[mask], self.starved[mask] = 0, seed, 0
 
     def act(self, observations: Seen) -> np.ndarray:
         """The action of this tick, (N, 1, actions)."""
         require_count(len(self.starved))
-        idle = self._left < 0
-        asks = idle & ((self._age < 0) | (self._age >= self.execute))
-        if self._remembers or asks.any():
-            fresh = self._actor.act(observations)
+        asks, problem = self._needy, None
+        if self.asking.any():
+            fresh, problem = answered(self._ask_in, observations, self.asking)
             for world in np.flatnonzero(asks):
                 self._ask(int(world), fresh[world])
         due = self._left == 0
@@ -188,7 +226,24 @@ class Delayed:
         given: np.ndarray = self._chunk[np.arange(len(due)), np.minimum(self._age, last)][:, None]
         self._age += 1
         self._left[self._left > 0] -= 1
+        if problem is not None:
+            raise PolicyError(str(problem), problem.failed, given)
         return given
+
+    @property
+    def _needy(self) -> np.ndarray:
+        """The worlds that ask at this tick: nothing is under way, and enough of their chunk is played."""
+        needy: np.ndarray = (self._left < 0) & ((self._age < 0) | (self._age >= self.execute)) & ~self._resting
+        return needy
+
+    @property
+    def asking(self) -> np.ndarray:
+        """The worlds that the next `act` asks about (N,); all, of one that remembers."""
+        return self._needy | (~self._resting & self._remembers)
+
+    def rest(self, which: np.ndarray) -> None:
+        """The worlds of the mask are not asked any more until their reset."""
+        self._resting |= which
 
     def _ask(self, world: int, answer: np.ndarray) -> None:
         first = self._age[world] < 0

@@ -67,6 +67,10 @@ class Server:
     largest_mib: int = 8  # of an answer
     wild: float = 0.5  # an action so many ranges beyond its limits is a mistake of units, not of control
     key_variable: str = ""  # the environment variable that holds the server's key; the key itself is never stored
+    execute: int | None = None  # how many actions of a chunk are carried out before the next is asked for; all
+    average: float | None = None  # asked at every tick, chunks averaged: how fast the weight of newer ones decays
+    asynchronous: bool | None = None  # the robot goes on while the server thinks; the twin simulates how late it is
+    latency_s: tuple[float, ...] | None = None  # of its answers, for the twin; as measured, where nothing is stated
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.address)
@@ -79,6 +83,16 @@ class Server:
             raise PolicyError(
                 f"the server {self.address} has timeout_s {self.timeout_s}, connect_s {self.connect_s}, largest_mib "
                 f"{self.largest_mib}, wild {self.wild}; all are above zero, wild may be zero."
+            )
+        if self.average is not None and (self.execute is not None or self.asynchronous or self.latency_s):
+            raise PolicyError(
+                f"the server {self.address} is to be asked at every tick (average) and less often (execute, "
+                "asynchronous, latency_s). Keep one of the two."
+            )
+        if self.latency_s and not self.asynchronous:
+            raise PolicyError(
+                f"the server {self.address} states latency_s, and the robot waits for every answer. Say asynchronous = "
+                "true, or leave it out."
             )
         if not self.send or not self.receive:
             raise PolicyError(f"the server {self.address} is sent or gives nothing. State send and receive.")
