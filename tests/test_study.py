@@ -17,7 +17,9 @@ from twinproof.nouns.split import Split
 from twinproof.reconstruct.declare import declared
 from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.scene import Scene
-from twinproof.study import Plan, Row, table, train_one, trained, variants, verdict
+from twinproof.study import train_one, trained
+from twinproof.study_plan import Plan, variants
+from twinproof.study_table import Row, ranks, reasons, table, verdict, verdicts
 
 SMALL = {"task": "reach", "algo": "ppo", "worlds": 8, "steps": 192, "hidden": [8], "probe": False}
 
@@ -99,10 +101,53 @@ def test_the_table_takes_seeds_as_units(tmp_path):
     assert rows[0].success["real"][0] == pytest.approx(0.3)
     assert rows[0].success["real"][1] == 0.0, "two seeds tell little"
     assert rows[1].success["real"] == pytest.approx((0.8, 0.8, 0.8))
-    assert verdict(rows) == ("In reality the posterior's ranges beat point (80 % against 30 %), over 2 seeds.")
-    worse = [replace(rows[0], variant="posterior"), replace(rows[1], variant="wide")]
-    assert "do not beat wide (30 % against 80 %)" in verdict(worse)
-    assert verdict([Row("point", 1, {})]).startswith("Not tested")
+    assert "no difference from point (+50, -13 to +113) that 2 seeds could tell" in verdict(rows)
+    assert verdict([Row("point", {})]).startswith("Not tested")
+    assert verdict(rows[1:]).startswith("Not tested: nothing stands beside")
+
+
+def rated(variant, **domains):
+    return Row(variant, {domain: tuple(rates) for domain, rates in domains.items()})
+
+
+def test_only_pairs_of_seeds_that_agree_beat_anything():
+    best = rated("posterior", real=(0.5, 0.9, 0.7, 0.6, 0.8))
+    rows = [best, rated("wide", real=(0.3, 0.7, 0.5, 0.4, 0.5)), rated("point", real=(0.6, 0.8, 0.7, 0.6, 0.7))]
+    said = verdict([*rows, rated("nominal", real=(0.6, 1.0, 0.9, 0.7, 0.9))])
+    assert "beat wide (+22, +18 to +26)" in said
+    assert "no difference from point (+2, -6 to +10) that 5 seeds could tell" in said
+    assert "fall behind nominal (-12, -16 to -8)" in said
+
+
+def test_reasons_say_what_the_numbers_show():
+    point = rated("point", real=(0.8, 0.8), twin=(1.0, 1.0), draws=(0.98, 0.98))
+    best = rated("posterior", real=(0.8, 0.8), twin=(1.0, 1.0), draws=(1.0, 1.0))
+    said = " ".join(reasons([point, best], 0.1))
+    assert "10% as wide" in said
+    assert "what stays uncertain costs them little" in said
+    assert "18 points of point, 20 of posterior" in said
+    fragile = rated("point", real=(0.8, 0.8), twin=(1.0, 1.0), draws=(0.7, 0.7))
+    assert "costs them 30 points, which ranges could win back" in " ".join(reasons([fragile, best]))
+    unlearned = rated("posterior", real=(0.1, 0.1), twin=(0.3, 0.3), draws=(0.3, 0.3))
+    assert "have not learned their own worlds" in reasons([point, unlearned])[0]
+
+
+def test_reconstruction_is_worth_what_pairs_with_and_without_it_show():
+    rows = [rated("posterior-off", real=(0.1, 0.2, 0.3)), rated("posterior-on", real=(0.8, 0.9, 1.0))]
+    assert verdicts(rows)[-1] == (
+        "Zeros of encoders from pictures are worth to posterior in reality, in points: +70, +70 to +70."
+    )
+
+
+def test_ranks_stand_beside_what_a_perfect_twin_shows():
+    one = {"value": 0.81, "low": 0.5, "high": 1.0}
+    told = {"policies": 20, "pearson": one, "mmrv": {"value": 0.02, "low": 0.0, "high": 0.1}}
+    told["ceiling"] = {"pearson": [0.7, 0.9, 0.97], "mmrv": [0.01, 0.06]}
+    assert ranks({"agreement": {"twin": told}})[-1] == (
+        "| twin | 20 | 0.81 (0.50 to 1.00) | 0.90 (0.70 to 0.97) | 0.020 (0.000 to 0.100) | 0.010, below 0.060 |"
+    )
+    assert "one side does not vary" in ranks({"agreement": {"twin": {**told, "pearson": None}}})[-1]
+    assert ranks({"agreement": None}) == []
 
 
 def test_one_seed_says_nothing_about_spread(tmp_path):
@@ -125,6 +170,68 @@ def test_ranges_of_dynamics_alone_are_refused(run, tmp_path):
     replace(base, ranges=kept).save(tmp_path / "randomization")
     with pytest.raises(ConfigError, match="dynamics alone"):
         variants(Plan(tmp_path, SMALL))
+
+
+def test_strengths_and_hand_set_widths_stand_about_what_was_identified(run):
+    made = variants(Plan(run, SMALL, ("point", "mild", "posterior", "strong", "wide_identified", "wide")))
+    id = "joint.hinge.damping"
+    at = {name: each.range(id) for name, each in made.items()}
+    widths = [at[name].high - at[name].low for name in ("point", "mild", "posterior", "strong")]
+    assert widths == sorted(widths)
+    assert widths[0] == 0
+    assert at["wide_identified"].low < at["point"].point < at["wide_identified"].high
+    assert at["wide_identified"].point == at["point"].point != at["wide"].point
+    assert id not in made["wide_identified"].joint
+    others = [e for e in made["posterior"].ranges if e.gap != "dynamics"]
+    assert all([e for e in each.ranges if e.gap != "dynamics"] == others for each in made.values())
+
+
+def test_what_people_stated_is_hand_set_already(run, tmp_path):
+    base = Randomization.load(run / "randomization")
+    tilt = {"parameter": parameter("gravity.tilt_y").info, "low": -0.01, "high": 0.01, "point": 0.0}
+    stated = replace(base.range("light.lamp.intensity"), gap="dynamics", **tilt)
+    doubted = [replace(e, source=stated.source) if e.id == "joint.hinge.damping" else e for e in base.ranges]
+    for name in ("twin", "posterior"):
+        (tmp_path / name).symlink_to(run / name)
+    replace(base, ranges=(*doubted, stated)).save(tmp_path / "randomization")
+    made = variants(Plan(tmp_path, SMALL))
+    assert made["wide"].range("gravity.tilt_y") == made["posterior"].range("gravity.tilt_y") == stated
+    assert made["point"].range("gravity.tilt_y").high == 0
+    hinge = made["wide"].range("joint.hinge.damping")
+    assert hinge.point != base.range("joint.hinge.damping").point, "data did not determine it, and still moved it"
+
+
+def test_looks_are_no_variant_of_a_policy_that_sees_no_pictures(run):
+    with pytest.raises(ConfigError, match="see no pictures"):
+        Plan(run, SMALL, ("visual", "dynamics"))
+    made = variants(Plan(run, {**SMALL, "cameras": ["front"]}, ("visual", "dynamics", "posterior")))
+    lamp = {name: each.range("light.lamp.intensity") for name, each in made.items()}
+    assert lamp["dynamics"].low == lamp["dynamics"].high
+    assert lamp["visual"] == lamp["posterior"]
+    swing = {name: each.range("joint.hinge.damping") for name, each in made.items()}
+    assert swing["visual"].low == swing["visual"].high
+    assert swing["dynamics"] == swing["posterior"]
+
+
+def test_reconstruction_can_be_left_out_only_where_it_told_something(run, tmp_path):
+    with pytest.raises(ConfigError, match="told no encoder's zero"):
+        variants(Plan(run, SMALL, ("posterior-on", "posterior-off")))
+    base = Randomization.load(run / "randomization")
+    template = next(entry for entry in base.ranges if entry.source.kind == "inferred")
+    zero = replace(template, parameter=parameter("joint.hinge.offset").info, low=0.03, high=0.05, point=0.04)
+    for name in ("twin", "posterior"):
+        (tmp_path / name).symlink_to(run / name)
+    replace(base, ranges=(*base.ranges, replace(zero, gap="sensor"))).save(tmp_path / "randomization")
+    names = ("nominal-off", "nominal-on", "wide-on", "posterior-off", "posterior-on")
+    found = {
+        name: {entry.id: (entry.low, entry.high) for entry in each.ranges}.get("joint.hinge.offset")
+        for name, each in variants(Plan(tmp_path, SMALL, names)).items()
+    }
+    assert found["nominal-off"] is None
+    assert found["nominal-on"] == (0.04, 0.04)
+    assert found["wide-on"] == pytest.approx((0.01, 0.07))
+    assert found["posterior-off"] is None
+    assert found["posterior-on"] == (0.03, 0.05)
 
 
 @pytest.mark.parametrize(

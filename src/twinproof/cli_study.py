@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,11 +13,11 @@ from twinproof.nouns.errors import ConfigError
 
 if TYPE_CHECKING:
     from twinproof.fleet.spread import Where
-    from twinproof.study import Row
+    from twinproof.nouns.hashing import Json
+    from twinproof.study_plan import Plan
 
 JUDGED = 48  # episodes in the twin that a policy ends with: it is the panel's trials that count
 SHAKEN = {"mix": 1.0, "spread": 0.2, "input_noise": 0.0, "updates": 1_500}  # how a script teaches (cli_train.py)
-COLOURS = {"real": "#0f766e", "twin": "#94a3b8", "draws": "#cbd5e1", "nominal": "#e2e8f0"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,13 @@ class StudyTransfer:
     robot: str = ""
     """Reality: 'lab:BENCH?plant=0', or a Python file whose robot() gives a driver."""
     variants: tuple[str, ...] = ("nominal", "wide", "point", "posterior")
-    """What is compared."""
+    """What is compared: nominal, wide, point, wide_identified, mild, posterior, strong; with cameras also visual and
+    dynamics (docs/study.md)."""
+    reconstruct: Literal["", "on", "off", "both"] = ""
+    """Every variant with the encoders' zeros that pictures told, without, or both. Default: nominal and wide without,
+    the others with them."""
+    cameras: tuple[str, ...] = ()
+    """Cameras whose pictures policies see."""
     seeds: int = 5
     """Policies of each variant."""
     steps: int = 400_000
@@ -71,81 +76,50 @@ class StudyTransfer:
 def study_transfer(config: StudyTransfer) -> int:
     """`twinproof study transfer`."""
     from twinproof import study
-    from twinproof.nouns.files import write_json, write_whole
     from twinproof.nouns.progress import bar
-    from twinproof.nouns.strict import plain
+    from twinproof.study_page import write_page
 
     if not config.robot and not config.train_only:
         raise ConfigError("a transfer study needs a reality: give --robot, or --train-only to train alone.")
-    training = {
-        "task": config.task, "algo": config.algo, "worlds": config.worlds, "steps": config.steps,
-        "device": config.device, "probe": False, "judged": JUDGED,
-    }  # fmt: skip
-    first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64), **SHAKEN}
-    if config.imitate:
-        training |= {"algo": "residual", "share": 0.1}
-    plan = study.Plan(config.run, training, config.variants, config.seeds, first if config.imitate else None)
+    plan = _plan(config)
     with bar("study") as progress:
         policies = study.trained(plan, config.out, _where(config), progress)
     if config.train_only:
         _say(f"{config.out}: {sum(map(len, policies.values()))} policies are trained")
         return 0
     panel = {"task": config.task, "domains": list(config.domains), "reality": config.robot}
+    if config.cameras:
+        panel["cameras"] = list(config.cameras)
     trials = study.examined(plan, policies, config.out, panel, config.robot)
-    rows = study.table(plan, trials)
-    told = study.verdict(rows)
-    write_json(config.out / "transfer.json", {"format": study.FORMAT, "rows": plain(rows), "verdict": told})
-    write_whole(config.out / "transfer.md", "\n".join([*_lines(rows), "", told, ""]).encode())
-    _draw(rows, config.out / "transfer.png")
-    for line in [*_lines(rows), told, f"figure: {config.out / 'transfer.png'}"]:
+    for line in [*write_page(plan, trials, config.out), f"figure: {config.out / 'transfer.png'}"]:
         _say(line)
     return 0
+
+
+def _plan(config: StudyTransfer) -> Plan:
+    from twinproof.study_plan import Plan
+
+    training: dict[str, Json] = {
+        "task": config.task, "algo": config.algo, "worlds": config.worlds, "steps": config.steps,
+        "device": config.device, "probe": False, "judged": JUDGED,
+    }  # fmt: skip
+    if config.cameras:
+        training["cameras"] = list(config.cameras)
+    first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64), **SHAKEN}
+    if config.imitate:
+        training |= {"algo": "residual", "share": 0.1}
+    asked = config.variants
+    if config.reconstruct == "both":
+        asked = tuple(f"{name}-{zeros}" for name in asked for zeros in ("off", "on"))
+    elif config.reconstruct:
+        asked = tuple(f"{name}-{config.reconstruct}" for name in asked)
+    return Plan(config.run, training, asked, config.seeds, first if config.imitate else None)
 
 
 def _where(config: StudyTransfer) -> Where:
     from twinproof.fleet.place import place_of
 
     return place_of(config.on or (f"pool:{config.workers}" if config.workers > 1 else "here"), config.out)
-
-
-def _lines(rows: Sequence[Row]) -> list[str]:
-    domains = list(rows[0].success)
-    lines = [f"| variant | seeds | {' | '.join(domains)} |", "|---|---|" + "---|" * len(domains)]
-    for row in rows:
-        cells = [
-            f"{100 * mean:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
-            for mean, low, high in (row.success[domain] for domain in domains)
-        ]
-        lines.append(f"| {row.variant} | {row.seeds} | {' | '.join(cells)} |")
-    return lines
-
-
-def _draw(rows: Sequence[Row], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    domains = list(rows[0].success)
-    figure, axes = plt.subplots(figsize=(1.6 + 1.5 * len(rows), 3.6), layout="constrained")
-    width = 0.8 / len(domains)
-    for k, domain in enumerate(domains):
-        places = [i + (k - (len(domains) - 1) / 2) * width for i in range(len(rows))]
-        found = [row.success[domain] for row in rows]
-        means = [100 * mean for mean, _, _ in found]
-        spread = [[100 * (mean - low) for mean, low, _ in found], [100 * (high - mean) for mean, _, high in found]]
-        axes.bar(places, means, width, color=COLOURS.get(domain, "#64748b"), label=domain)
-        axes.errorbar(places, means, spread, fmt="none", ecolor="#334155", elinewidth=1, capsize=2)
-    axes.set_xticks(range(len(rows)), [row.variant for row in rows])
-    axes.set_ylim(0, 105)
-    axes.set_ylabel("success, %")
-    axes.set_title(
-        f"Policies by what their worlds were drawn from ({rows[0].seeds} seeds, 90 % over seeds)", fontsize=9
-    )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncols=len(domains), loc="upper left")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
 
 
 def _say(sentence: str) -> None:

@@ -6,7 +6,7 @@ draws.npz            joint draws (N × K) of the parameters that belong together
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -126,15 +126,19 @@ class Randomization(Artifact):
         """The best single value of every parameter."""
         return Theta({entry.id: entry.point for entry in self.ranges})
 
-    def at(self, strength: float) -> Randomization:
-        """The same, narrower or wider: 0 is the point, 1 this, 2 twice as wide. Draws that leave the physical limits
-        are left out, and ranges end there."""
+    def at(self, strength: float, *, only: Collection[str] | None = None) -> Randomization:
+        """The same, narrower or wider: 0 is the point, 1 this, 2 twice as wide; or only these parameters are. Draws
+        that leave the physical limits are left out, and ranges end there."""
         if not 0 <= strength < np.inf:
             raise RandomizationError(f"the strength {strength} was asked for; it is 0 or more.")
-        rows, ranges = np.array(self.draws), tuple(entry.at(strength) for entry in self.ranges)
-        stretched = {entry.id: entry for entry in ranges}
+        chosen = set(self._by_id) if only is None else set(only)
+        rows = np.array(self.draws)
+        ranges = tuple(entry.at(strength) if entry.id in chosen else entry for entry in self.ranges)
+        stretched = {entry.id: entry for entry in ranges if entry.id in chosen}
         keep = np.ones(len(rows), dtype=bool)
         for k, id in enumerate(self.joint):
+            if id not in chosen:
+                continue
             rows[:, k] = _stretch(self.range(id), rows[:, k], strength)
             keep &= self.range(id).parameter.contains(rows[:, k])
             rows[:, k] = np.clip(rows[:, k], stretched[id].low, stretched[id].high)  # by a rounding at most
@@ -142,7 +146,8 @@ class Randomization(Artifact):
             raise RandomizationError(
                 f"at strength {strength} every joint draw leaves the physical limits. Ask for less."
             )
-        return replace(self, ranges=ranges, draws=rows[keep], strength=self.strength * strength)
+        of_all = self.strength * strength if only is None else self.strength
+        return replace(self, ranges=ranges, draws=rows[keep], strength=of_all)
 
     def covers(self, posterior: Posterior) -> dict[str, float]:
         """For each parameter that both know: the share of the posterior, for a new instance, inside the range."""

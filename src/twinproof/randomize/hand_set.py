@@ -6,7 +6,7 @@ by three, gains by a quarter, delays up to 40 ms); they were written down before
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twinproof.nouns.randomization import Range
@@ -30,16 +30,20 @@ OTHER = (0.5, 2.0)
 FLOOR = 0.05  # where the nominal is zero: this share of what was thought possible
 
 
-def hand_set(parameters: Sequence[ParameterInfo], model: Any) -> tuple[Range, ...]:
-    """A wide range about the nominal value for every one of these; `model` is the nominal one."""
-    return tuple(_range(info, model) for info in parameters)
+def hand_set(
+    parameters: Sequence[ParameterInfo], model: Any, *, about: Mapping[str, float] | None = None
+) -> tuple[Range, ...]:
+    """A wide range about the nominal value for every one of these, or about another that is given by its id; `model` is
+    the nominal one."""
+    return tuple(_range(info, model, (about or {}).get(info.id)) for info in parameters)
 
 
-def _range(info: ParameterInfo, model: Any) -> Range:
+def _range(info: ParameterInfo, model: Any, about: float | None) -> Range:
     id, quantity = info.id, info.id.rpartition(".")[2]
-    nominal = 0.0 if quantity == "delay" else nominal_value(model, parameter(id))
+    nominal = about if about is not None else 0.0 if quantity == "delay" else nominal_value(model, parameter(id))
     if quantity == "delay":
-        low, high = 0.0, DELAY_S
+        low = 0.0 if about is None else about - DELAY_S / 2
+        high = low + DELAY_S
     elif quantity in AROUND:
         low, high = nominal - AROUND[quantity], nominal + AROUND[quantity]
     else:
@@ -47,6 +51,7 @@ def _range(info: ParameterInfo, model: Any) -> Range:
         low, high = sorted((least * nominal, most * nominal))
         high = max(high, FLOOR * min(info.high, 1.0))
     low, high = max(low, info.low), min(high, info.high)
-    reason = "a wide range about the nominal model, set by hand without looking at data"
+    known = "the nominal model" if about is None else f"{about:.3g} {info.unit}, which data told"
+    reason = f"a wide range about {known}; its width is set by hand without looking at data"
     check = "success in reality, beside ranges that were inferred"
     return Range(info, low, high, min(max(nominal, low), high), Declared(reason), meaning(id).gap, id, check, reason)

@@ -1,0 +1,69 @@
+"""The page of a transfer study: its table, who beats whom and why, the ranks, and one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from twinproof.nouns.files import write_json, write_whole
+from twinproof.nouns.strict import plain
+from twinproof.study_plan import Plan, said
+from twinproof.study_table import Row, lines, ranks, reasons, relative_width, summary_of, table, verdicts
+
+FORMAT = "twinproof/transfer/2"
+COLOURS = {"real": "#0f766e", "twin": "#94a3b8", "draws": "#cbd5e1", "nominal": "#e2e8f0"}
+
+
+def write_page(plan: Plan, trials: Path, out: Path) -> list[str]:
+    """Writes transfer.json, transfer.md and transfer.png; gives the lines of the page."""
+    rows, summary = table(plan, trials), summary_of(trials)
+    judged, why = verdicts(rows), reasons(rows, relative_width(plan))
+    told = [
+        {"variant": row.variant, "said": said(row.variant), "rates": row.rates, "success": row.success} for row in rows
+    ]
+    write_json(
+        out / "transfer.json",
+        {
+            "format": FORMAT,
+            "rows": plain(told),
+            "verdict": " ".join(judged),
+            "reasons": list(why),
+            "agreement": plain(summary.get("agreement")),
+            "training": plain(plan.training),
+            "imitation": plain(plan.imitation),
+        },
+    )
+    page = [*lines(rows), "", *judged, *why]
+    if ranked := ranks(summary):
+        page += ["", *ranked]
+    write_whole(out / "transfer.md", "\n".join([*page, ""]).encode())
+    _draw(rows, out / "transfer.png")
+    return page
+
+
+def _draw(rows: Sequence[Row], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    domains = list(rows[0].rates)
+    figure, axes = plt.subplots(figsize=(1.6 + 1.5 * len(rows), 3.6), layout="constrained")
+    width = 0.8 / len(domains)
+    for k, domain in enumerate(domains):
+        places = [i + (k - (len(domains) - 1) / 2) * width for i in range(len(rows))]
+        found = [row.success[domain] for row in rows]
+        means = [100 * mean for mean, _, _ in found]
+        spread = [[100 * (mean - low) for mean, low, _ in found], [100 * (high - mean) for mean, _, high in found]]
+        axes.bar(places, means, width, color=COLOURS.get(domain, "#64748b"), label=domain)
+        axes.errorbar(places, means, spread, fmt="none", ecolor="#334155", elinewidth=1, capsize=2)
+    axes.set_xticks(range(len(rows)), [row.variant for row in rows])
+    axes.set_ylim(0, 105)
+    axes.set_ylabel("success, %")
+    axes.set_title(
+        f"Policies by what their worlds were drawn from ({rows[0].seeds} seeds, 90 % over seeds)", fontsize=9
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, ncols=len(domains), loc="upper left")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)

@@ -1,0 +1,164 @@
+"""What a transfer study compares: variants of one randomisation, each saying what is identified and what is drawn.
+
+nominal          the model before any data, nothing of it drawn      neither
+wide             hand-set wide ranges about the nominal              randomisation
+point            calibration alone: its best values                  identification
+wide_identified  hand-set wide ranges about those values             both, by hand
+posterior        draws of what calibration left open                 both
+mild, strong     the same, half and twice as wide                    both
+visual           looks and cameras drawn, dynamics at their point    for policies that see pictures
+dynamics         dynamics drawn, looks and cameras at their point    for policies that see pictures
+
+What calibration told are dynamics, and the zeros of encoders where pictures of the robot told them. NAME-on and
+NAME-off are variants with and without those zeros: what reconstruction adds to a policy that sees no pictures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.hashing import Json
+from twinproof.nouns.randomization import Randomization, Range
+from twinproof.nouns.twin import Twin
+
+HAND = -1.0  # widths by hand, where a strength of the posterior would stand
+SEEN = ("visual", "camera")  # gaps that pictures alone show
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to make worlds: whether identified values are used, how wide what is drawn, and what to call it."""
+
+    identified: bool
+    strength: float | None  # 0: the point, 1: the posterior; HAND; None: left out
+    said: str
+    fixed: tuple[str, ...] = ()  # gaps that stay at their point
+
+
+WAYS = {
+    "nominal": Way(False, None, "neither"),
+    "wide": Way(False, HAND, "randomisation, by hand"),
+    "point": Way(True, 0.0, "identification"),
+    "wide_identified": Way(True, HAND, "both, widths by hand"),
+    "mild": Way(True, 0.5, "both, half the posterior"),
+    "posterior": Way(True, 1.0, "both, the posterior"),
+    "strong": Way(True, 2.0, "both, twice the posterior"),
+    "visual": Way(True, 0.0, "identification, looks drawn"),
+    "dynamics": Way(True, 1.0, "both, looks not drawn", SEEN),
+}
+VARIANTS = ("nominal", "wide", "point", "posterior")  # what is compared where nothing else was asked for
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained and how often: options of `twinproof train`, and the run whose twin and posterior are used."""
+
+    run: Path
+    training: dict[str, Json]
+    variants: tuple[str, ...] = VARIANTS
+    seeds: int = 5
+    imitation: dict[str, Json] | None = None  # of a policy that comes first: training then corrects it
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.variants if not _known(name)]
+        if unknown or len(set(self.variants)) < 2 or len(set(self.variants)) < len(self.variants) or self.seeds < 1:
+            raise ConfigError(
+                f"a study of {', '.join(self.variants) or 'nothing'} over {self.seeds} seeds cannot compare. Name at "
+                f"least two of {', '.join(WAYS)}, each once, and one seed."
+            )
+        blind = [name for name in self.variants if name.partition("-")[0] in ("visual", "dynamics")]
+        if blind and not self.training.get("cameras"):
+            raise ConfigError(
+                f"{', '.join(blind)} cannot be told from posterior and point by policies that see no pictures: looks "
+                "change nothing for them. Give --cameras, or leave them out."
+            )
+
+
+def _known(name: str) -> bool:
+    way, sign, zeros = name.partition("-")
+    return way in WAYS and (not sign or zeros in ("on", "off"))
+
+
+def said(name: str) -> str:
+    """What a variant stands for, in the words of the table."""
+    way, _, zeros = name.partition("-")
+    more = {"on": ", zeros from pictures", "off": ", no zeros from pictures", "": ""}[zeros]
+    return WAYS[way].said + more
+
+
+def variants(plan: Plan) -> dict[str, Randomization]:
+    """Variant -> what training draws. All share the ranges of sensors and starts; what calibration told differs."""
+    from twinproof.sim.scene import Scene
+
+    twin, base = Twin.load(plan.run / "twin"), Randomization.load(plan.run / "randomization")
+    if all(told(entry) for entry in base.ranges):
+        raise ConfigError(
+            f"{plan.run / 'randomization'} has ranges of dynamics alone; the nominal variant would have none at all. "
+            "Make it with --split, so that noise and starts are drawn too."
+        )
+    if any("-" in name for name in plan.variants) and not any(_zero(entry) for entry in base.ranges):
+        raise ConfigError(
+            f"pictures told no encoder's zero in {plan.run / 'twin'}: with and without reconstruction are the same "
+            "there. Leave --reconstruct out, or name a run whose robot was found in pictures."
+        )
+    if any(WAYS[name.partition("-")[0]].fixed for name in plan.variants) and not any(
+        entry.gap in SEEN for entry in base.ranges
+    ):
+        raise ConfigError(
+            f"{plan.run / 'randomization'} draws no looks and no cameras, so that visual and dynamics would be point "
+            "and posterior. Make it with looks (twinproof randomize --looks), or leave them out."
+        )
+    model = Scene.of(twin).nominal()
+    return {name: _varied(base, name, model) for name in plan.variants}
+
+
+def told(entry: Range) -> bool:
+    """Whether a range is about what calibration is for, and not about noise or where episodes begin."""
+    return entry.gap == "dynamics" or _zero(entry)
+
+
+def stated(base: Randomization, entry: Range) -> bool:
+    """Whether people set a range, so that it is hand-set already. One that data did not determine was inferred."""
+    return entry.source.kind != "inferred" and entry.id not in base.joint
+
+
+def _zero(entry: Range) -> bool:
+    return entry.id.endswith(".offset")
+
+
+def _varied(base: Randomization, name: str, model: Any) -> Randomization:
+    from twinproof.randomize.hand_set import hand_set
+
+    which, _, zeros = name.partition("-")
+    way = WAYS[which]
+    by_hand, drawn = way.strength == HAND, way.strength not in (None, HAND, 0.0)
+    identified = {entry.id for entry in base.ranges if told(entry) and _is_identified(entry, way, zeros)}
+    made = base.at(way.strength if drawn and way.strength is not None else 0.0, only=identified)
+    made = made.at(0.0, only={entry.id for entry in base.ranges if entry.gap in way.fixed})
+    ranges, by_people = list[Range](), set[str]()
+    for entry in made.ranges:
+        if by_hand and told(entry):
+            about = {entry.id: entry.point} if entry.id in identified else {}
+            as_is = stated(base, entry)
+            ranges.append(base.range(entry.id) if as_is else hand_set([entry.parameter], model, about=about)[0])
+            by_people.add(entry.id)
+        elif not told(entry) or entry.id in identified:
+            ranges.append(entry)
+    kept = {entry.id for entry in ranges} - by_people
+    columns = [k for k, id in enumerate(made.joint) if id in kept]
+    return replace(
+        made,
+        ranges=tuple(ranges),
+        joint=tuple(made.joint[k] for k in columns),
+        draws=made.draws[:, columns] if columns else np.zeros((0, 0)),
+        discrepancy=base.discrepancy if drawn else (),
+    )
+
+
+def _is_identified(entry: Range, way: Way, zeros: str) -> bool:
+    return way.identified if not zeros or not _zero(entry) else zeros == "on"
