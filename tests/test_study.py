@@ -18,8 +18,8 @@ from twinproof.reconstruct.declare import declared
 from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.scene import Scene
 from twinproof.study import train_one, trained
-from twinproof.study_plan import Plan, variants
-from twinproof.study_table import Row, ranks, reasons, table, verdict, verdicts
+from twinproof.study_plan import Plan, variants, with_gaps
+from twinproof.study_table import Row, gap_lines, ranks, reasons, table, verdict, verdicts
 
 SMALL = {"task": "reach", "algo": "ppo", "worlds": 8, "steps": 192, "hidden": [8], "probe": False}
 
@@ -199,6 +199,46 @@ def test_what_people_stated_is_hand_set_already(run, tmp_path):
     assert made["point"].range("gravity.tilt_y").high == 0
     hinge = made["wide"].range("joint.hinge.damping")
     assert hinge.point != base.range("joint.hinge.damping").point, "data did not determine it, and still moved it"
+
+
+def test_a_gap_is_one_wrong_thing_that_hand_set_ranges_about_it_still_hold(run, tmp_path):
+    plan = with_gaps(Plan(run, SMALL, ("nominal", "point")))
+    assert plan.variants == (
+        "nominal", "point", "posterior", "wrong_friction", "wrong_friction_wide", "wrong_mass", "wrong_mass_wide",
+    )  # fmt: skip
+    made = variants(plan)
+    for what, id, factor in (("friction", "joint.hinge.damping", 2), ("mass", "body.bob.mass", 1.25)):
+        truth, most = made["point"].range(id).point, made["point"].range(id).parameter.high
+        wrong, drawn = made[f"wrong_{what}"], made[f"wrong_{what}_wide"].range(id)
+        assert wrong.range(id).low == wrong.range(id).high == pytest.approx(min(factor * truth, most))
+        assert drawn.low < truth < drawn.high
+        same = [entry.id for entry in wrong.ranges if entry == made["point"].range(entry.id)]
+        assert "actuator.hinge.gain" in same
+        assert id not in same
+    with pytest.raises(ConfigError, match="no range of noise"):
+        variants(Plan(run, SMALL, ("point", "wrong_noise")))
+
+
+def test_readings_without_noise_are_wrong_where_some_was_measured(run, tmp_path):
+    base = Randomization.load(run / "randomization")
+    info = parameter("joint.hinge.position_noise").info
+    noisy = replace(base.range("actuator.hinge.delay"), parameter=info, low=0.001, high=0.003, point=0.002)
+    for name in ("twin", "posterior"):
+        (tmp_path / name).symlink_to(run / name)
+    replace(base, ranges=(*base.ranges, noisy)).save(tmp_path / "randomization")
+    made = variants(Plan(tmp_path, SMALL, ("point", "wrong_noise", "wrong_noise_wide")))
+    found = {name: (each.range(noisy.id).low, each.range(noisy.id).high) for name, each in made.items()}
+    assert found == {"point": (0.001, 0.003), "wrong_noise": (0.0, 0.0), "wrong_noise_wide": (0.0, 0.004)}
+
+
+def test_the_gap_analysis_tells_costs_and_what_remedies_win_back():
+    good = {"real": (0.9, 0.9), "twin": (1.0, 1.0), "own worlds": (1.0, 1.0)}
+    rows = [rated("point", **good), rated("wrong_mass", real=(0.2, 0.4), twin=(0.5, 0.5), **{"own worlds": (1.0, 1.0)})]
+    rows += [rated("wrong_mass_wide", real=(0.6, 0.8), twin=(0.9, 0.9))]
+    assert gap_lines(rows)[-1] == (
+        "| mass | -70, -133 to -7 | -50, -50 to -50 | -60, -123 to +3 | +40, +40 to +40 | +60, -3 to +123 | not run |"
+    )
+    assert gap_lines(rows[:1]) == []
 
 
 def test_looks_are_no_variant_of_a_policy_that_sees_no_pictures(run):

@@ -28,6 +28,7 @@ class StudyTransfer:
       twinproof study transfer run --task reach --robot 'lab:pendulum?plant=0' --out study
       twinproof study transfer run --task reach --robot my_driver.py --seeds 5 --on pool:2 --out study
       twinproof study transfer run --task drawer --imitate 60000 --robot 'lab:drawer?tracker=mocap' --out study
+      twinproof study transfer run --task reach --gap --robot 'lab:pendulum?plant=0' --out study
       twinproof study transfer run --task reach --device cuda --train-only --out study
 
     RUN is a finished `twinproof run`: its twin, split, posterior and ranges are used. Policies that are trained already
@@ -48,12 +49,15 @@ class StudyTransfer:
     reconstruct: Literal["", "on", "off", "both"] = ""
     """Every variant with the encoders' zeros that pictures told, without, or both. Default: nominal and wide without,
     the others with them."""
+    gap: bool = False
+    """Also a gap analysis: the identified twin with a wrong friction, mass and sensor noise, one at a time, and what
+    randomisation, identification and both win back."""
     cameras: tuple[str, ...] = ()
     """Cameras whose pictures policies see."""
     seeds: int = 5
     """Policies of each variant."""
     steps: int = 400_000
-    """Environment steps of each policy."""
+    """Environment steps of each policy. 0, with --imitate: imitation alone."""
     worlds: int = 256
     """Worlds that run at once."""
     algo: Literal["ppo", "dagger"] = "ppo"
@@ -91,13 +95,13 @@ def study_transfer(config: StudyTransfer) -> int:
     if config.cameras:
         panel["cameras"] = list(config.cameras)
     trials = study.examined(plan, policies, config.out, panel, config.robot)
-    for line in [*write_page(plan, trials, config.out), f"figure: {config.out / 'transfer.png'}"]:
+    for line in [*write_page(plan, policies, trials, config.out), f"figure: {config.out / 'transfer.png'}"]:
         _say(line)
     return 0
 
 
 def _plan(config: StudyTransfer) -> Plan:
-    from twinproof.study_plan import Plan
+    from twinproof.study_plan import Plan, with_gaps
 
     training: dict[str, Json] = {
         "task": config.task, "algo": config.algo, "worlds": config.worlds, "steps": config.steps,
@@ -105,15 +109,20 @@ def _plan(config: StudyTransfer) -> Plan:
     }  # fmt: skip
     if config.cameras:
         training["cameras"] = list(config.cameras)
-    first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64), **SHAKEN}
+    first: dict[str, Json] | None = None
     if config.imitate:
+        first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64), **SHAKEN}
+    if first is not None and not config.steps:
+        training, first = first, None
+    elif first is not None:
         training |= {"algo": "residual", "share": 0.1}
     asked = config.variants
     if config.reconstruct == "both":
         asked = tuple(f"{name}-{zeros}" for name in asked for zeros in ("off", "on"))
     elif config.reconstruct:
         asked = tuple(f"{name}-{config.reconstruct}" for name in asked)
-    return Plan(config.run, training, asked, config.seeds, first if config.imitate else None)
+    plan = Plan(config.run, training, asked, config.seeds, first)
+    return with_gaps(plan) if config.gap else plan
 
 
 def _where(config: StudyTransfer) -> Where:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from twinproof.nouns.files import write_json, write_whole
+from twinproof.nouns.policy import Policy
 from twinproof.nouns.strict import plain
 from twinproof.study_plan import Plan, said
-from twinproof.study_table import Row, lines, ranks, reasons, relative_width, summary_of, table, verdicts
+from twinproof.study_table import (
+    OWN,
+    Row,
+    gap_lines,
+    lines,
+    ranks,
+    reasons,
+    relative_width,
+    summary_of,
+    table,
+    verdicts,
+)
 
 FORMAT = "twinproof/transfer/2"
-COLOURS = {"real": "#0f766e", "twin": "#94a3b8", "draws": "#cbd5e1", "nominal": "#e2e8f0"}
+COLOURS = {"real": "#0f766e", "twin": "#94a3b8", "draws": "#cbd5e1", "nominal": "#e2e8f0", OWN: "#f1f5f9"}
 
 
-def write_page(plan: Plan, trials: Path, out: Path) -> list[str]:
+def write_page(plan: Plan, policies: Mapping[str, Sequence[Path]], trials: Path, out: Path) -> list[str]:
     """Writes transfer.json, transfer.md and transfer.png; gives the lines of the page."""
-    rows, summary = table(plan, trials), summary_of(trials)
+    rows, summary = table(plan, trials, _own(policies)), summary_of(trials)
     judged, why = verdicts(rows), reasons(rows, relative_width(plan))
     told = [
         {"variant": row.variant, "said": said(row.variant), "rates": row.rates, "success": row.success} for row in rows
@@ -34,11 +46,20 @@ def write_page(plan: Plan, trials: Path, out: Path) -> list[str]:
         },
     )
     page = [*lines(rows), "", *judged, *why]
-    if ranked := ranks(summary):
-        page += ["", *ranked]
+    for more in (gap_lines(rows), ranks(summary)):
+        page += ["", *more] if more else []
     write_whole(out / "transfer.md", "\n".join([*page, ""]).encode())
     _draw(rows, out / "transfer.png")
     return page
+
+
+def _own(policies: Mapping[str, Sequence[Path]]) -> dict[str, list[float]]:
+    """Variant -> seed -> success in worlds as it was trained in, which every policy was judged in at its end."""
+    found: dict[str, list[float]] = {}
+    for name, folders in policies.items():
+        told = [Policy.load(folder).training for folder in folders]
+        found[name] = [float(each["judged_successes"]) / float(each["judged_episodes"]) for each in told]
+    return found
 
 
 def _draw(rows: Sequence[Row], path: Path) -> None:

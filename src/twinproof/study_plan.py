@@ -9,6 +9,11 @@ mild, strong     the same, half and twice as wide                    both
 visual           looks and cameras drawn, dynamics at their point    for policies that see pictures
 dynamics         dynamics drawn, looks and cameras at their point    for policies that see pictures
 
+wrong_X          the point, but one thing is not as identified       gap analysis: what that costs
+wrong_X_wide     the same, drawn about the wrong value               what randomisation wins back
+
+X is friction, mass or noise: wrong by what hand-set ranges are meant to hold, and readings without any noise.
+
 What calibration told are dynamics, and the zeros of encoders where pictures of the robot told them. NAME-on and
 NAME-off are variants with and without those zeros: what reconstruction adds to a policy that sees no pictures.
 """
@@ -24,10 +29,18 @@ import numpy as np
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.randomization import Randomization, Range
+from twinproof.nouns.source import Declared
 from twinproof.nouns.twin import Twin
 
 HAND = -1.0  # widths by hand, where a strength of the posterior would stand
 SEEN = ("visual", "camera")  # gaps that pictures alone show
+FRICTIONS = ("friction", "friction_slide", "frictionloss", "damping")
+WRONG = {
+    "friction": 2.0,
+    "mass": 1.25,
+    "noise": 0.0,
+}  # times what is true; hand-set ranges about it still hold the truth
+NOISIER = 2.0  # hand-set noise: from none to so many times the point
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,8 @@ class Way:
     strength: float | None  # 0: the point, 1: the posterior; HAND; None: left out
     said: str
     fixed: tuple[str, ...] = ()  # gaps that stay at their point
+    wrong: str = ""  # what is planted wrong
+    about: bool = False  # and drawn about the wrong value
 
 
 WAYS = {
@@ -50,6 +65,8 @@ WAYS = {
     "strong": Way(True, 2.0, "both, twice the posterior"),
     "visual": Way(True, 0.0, "identification, looks drawn"),
     "dynamics": Way(True, 1.0, "both, looks not drawn", SEEN),
+    **{f"wrong_{what}": Way(True, 0.0, f"{what} wrong", wrong=what) for what in WRONG},
+    **{f"wrong_{what}_wide": Way(True, 0.0, f"{what} wrong and drawn", wrong=what, about=True) for what in WRONG},
 }
 VARIANTS = ("nominal", "wide", "point", "posterior")  # what is compared where nothing else was asked for
 
@@ -84,11 +101,34 @@ def _known(name: str) -> bool:
     return way in WAYS and (not sign or zeros in ("on", "off"))
 
 
+def _way(name: str) -> Way:
+    return WAYS[name.partition("-")[0]]
+
+
+def with_gaps(plan: Plan) -> Plan:
+    """The plan with what a gap analysis needs: point, posterior, and all that its ranges could be wrong about."""
+    wrong = gaps(Randomization.load(plan.run / "randomization"))
+    more = ("point", "posterior", *(f"wrong_{what}{drawn}" for what in wrong for drawn in ("", "_wide")))
+    return replace(plan, variants=tuple(dict.fromkeys((*plan.variants, *more))))
+
+
+def gaps(base: Randomization) -> list[str]:
+    """What a randomisation has ranges of, and could therefore be wrong about."""
+    return [what for what in WRONG if any(_is_about(entry, what) for entry in base.ranges)]
+
+
+def _is_about(entry: Range, what: str) -> bool:
+    quantity = entry.id.rpartition(".")[2]
+    if what == "noise":
+        return entry.gap == "sensor" and quantity.endswith("noise")
+    return told(entry) and quantity in (FRICTIONS if what == "friction" else (what,))
+
+
 def said(name: str) -> str:
     """What a variant stands for, in the words of the table."""
     way, _, zeros = name.partition("-")
     more = {"on": ", zeros from pictures", "off": ", no zeros from pictures", "": ""}[zeros]
-    return WAYS[way].said + more
+    return f"{WAYS[way].said}{more}"
 
 
 def variants(plan: Plan) -> dict[str, Randomization]:
@@ -106,13 +146,17 @@ def variants(plan: Plan) -> dict[str, Randomization]:
             f"pictures told no encoder's zero in {plan.run / 'twin'}: with and without reconstruction are the same "
             "there. Leave --reconstruct out, or name a run whose robot was found in pictures."
         )
-    if any(WAYS[name.partition("-")[0]].fixed for name in plan.variants) and not any(
-        entry.gap in SEEN for entry in base.ranges
-    ):
+    if any(_way(name).fixed for name in plan.variants) and not any(entry.gap in SEEN for entry in base.ranges):
         raise ConfigError(
             f"{plan.run / 'randomization'} draws no looks and no cameras, so that visual and dynamics would be point "
             "and posterior. Make it with looks (twinproof randomize --looks), or leave them out."
         )
+    for what in [way.wrong for way in map(_way, plan.variants) if way.wrong]:
+        if what not in gaps(base):
+            raise ConfigError(
+                f"{plan.run / 'randomization'} has no range of {what}, so that none can be wrong. Identify or state "
+                f"one, or leave wrong_{what} out."
+            )
     model = Scene.of(twin).nominal()
     return {name: _varied(base, name, model) for name in plan.variants}
 
@@ -142,7 +186,10 @@ def _varied(base: Randomization, name: str, model: Any) -> Randomization:
     made = made.at(0.0, only={entry.id for entry in base.ranges if entry.gap in way.fixed})
     ranges, by_people = list[Range](), set[str]()
     for entry in made.ranges:
-        if by_hand and told(entry):
+        if way.wrong and _is_about(entry, way.wrong):
+            ranges.append(_planted(base.range(entry.id), way, model))
+            by_people.add(entry.id)
+        elif by_hand and told(entry):
             about = {entry.id: entry.point} if entry.id in identified else {}
             as_is = stated(base, entry)
             ranges.append(base.range(entry.id) if as_is else hand_set([entry.parameter], model, about=about)[0])
@@ -162,3 +209,18 @@ def _varied(base: Randomization, name: str, model: Any) -> Randomization:
 
 def _is_identified(entry: Range, way: Way, zeros: str) -> bool:
     return way.identified if not zeros or not _zero(entry) else zeros == "on"
+
+
+def _planted(entry: Range, way: Way, model: Any) -> Range:
+    """A range at a wrong value, or drawn by hand about it."""
+    from twinproof.randomize.hand_set import hand_set
+
+    limits, factor = entry.parameter, WRONG[way.wrong]
+    value = min(max(factor * entry.point, limits.low), limits.high)
+    why = f"planted for a gap analysis: {value:.3g} {limits.unit} instead of {entry.point:.3g}, inside physical limits"
+    if not way.about:
+        return replace(entry, low=value, high=value, point=value, source=Declared(why), reason=why)
+    if factor:
+        return hand_set([limits], model, about={entry.id: value})[0]
+    high = min(NOISIER * entry.point, limits.high)
+    return replace(entry, low=value, high=high, point=value, source=Declared(why), reason=why)

@@ -12,7 +12,7 @@ import numpy as np
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.files import read_json
 from twinproof.nouns.randomization import Randomization
-from twinproof.study_plan import Plan, said, stated, told
+from twinproof.study_plan import WRONG, Plan, said, stated, told
 
 LEVEL = 0.9
 SMALL = 0.05  # a share of success below which a drop is called small
@@ -25,6 +25,8 @@ RIVALS = (
     "mild",
     "strong",
 )  # what the posterior's ranges are held against
+
+OWN = "own worlds"
 
 Interval = tuple[float, float, float]  # mean, low, high
 
@@ -51,12 +53,12 @@ class Row:
         return found
 
 
-def table(plan: Plan, trials: Path) -> tuple[Row, ...]:
-    """What came of every variant."""
+def table(plan: Plan, trials: Path, own: Mapping[str, Sequence[float]] | None = None) -> tuple[Row, ...]:
+    """What came of every variant; `own` is the success of its seeds in worlds as they were trained in."""
     counts = summary_of(trials)["success"]
     rows = []
     for name in plan.variants:
-        rates: dict[str, list[float]] = {}
+        rates: dict[str, list[float]] = {} if own is None else {OWN: list(own[name])}
         for k in range(plan.seeds):
             for domain, rate in counts[f"{name}_{k}"].items():
                 rates.setdefault(domain, []).append(rate["successes"] / rate["trials"])
@@ -120,6 +122,35 @@ def verdict(rows: Sequence[Row], domain: str = "real", ending: str = "") -> str:
         f"In reality{where} the posterior's ranges {'; '.join(found)}. Paired differences in points, {LEVEL:.0%} over "
         "seeds."
     )
+
+
+def gap_lines(rows: Sequence[Row]) -> list[str]:
+    """The gap analysis in Markdown: what one wrong thing costs and what each remedy wins back, in points of success."""
+    by_name = {row.variant: row for row in rows}
+    wrong = [what for what in WRONG if f"wrong_{what}" in by_name]
+    point, both = by_name.get("point"), by_name.get("posterior")
+    if not wrong or point is None or "real" not in point.rates:
+        return []
+    found = [
+        "| wrong in training | own worlds to reality | costs in the twin | costs in reality | "
+        "randomisation wins back | identification | both |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for what in wrong:
+        bad, drawn = by_name[f"wrong_{what}"], by_name.get(f"wrong_{what}_wide")
+        fall = [real - own for real, own in zip(bad.rates["real"], bad.rates.get(OWN, ()), strict=False)]
+        cells = [
+            _cell(over_seeds(fall) if fall else None),
+            _cell(beyond(bad, point, "twin") if "twin" in bad.rates else None),
+            _cell(beyond(bad, point, "real")),
+            *(_cell(beyond(cure, bad, "real") if cure else None) for cure in (drawn, point, both)),
+        ]
+        found.append(f"| {what} | {' | '.join(cells)} |")
+    return found
+
+
+def _cell(found: Interval | None) -> str:
+    return "not run" if found is None else _points(*found)
 
 
 def _points(mean: float, low: float, high: float) -> str:
