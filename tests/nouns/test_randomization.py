@@ -93,6 +93,16 @@ def test_strength_zero_is_the_point_and_two_is_twice_as_wide():
         thing.at(-1)
 
 
+def test_only_some_parameters_may_be_stretched():
+    thing = randomization()
+    part = thing.at(0, only={FRICTION.id})
+    assert part.range(FRICTION.id).low == part.range(FRICTION.id).high == 0.6
+    assert part.range(MASS.id) == thing.range(MASS.id)
+    assert part.strength == 1
+    assert set(sample(part)[FRICTION.id]) == {0.6}
+    assert sample(part)[MASS.id].std() > 0
+
+
 @given(st.floats(0, 50), st.floats(0.011, 9.9))
 @settings(max_examples=30, deadline=None)
 def test_no_strength_leaves_the_physical_limits(strength, point):
