@@ -18,6 +18,7 @@ from twinproof.reconstruct.declare import declared
 from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.scene import Scene
 from twinproof.study import train_one, trained
+from twinproof.study_page import write_page
 from twinproof.study_plan import Plan, variants, with_gaps
 from twinproof.study_table import Row, gap_lines, ranks, reasons, table, verdict, verdicts
 
@@ -46,13 +47,20 @@ def test_variants_differ_in_dynamics_alone(run):
         assert "by hand" in entry.reason, id
 
 
-def test_policies_are_trained_once(run, tmp_path):
+@pytest.fixture(scope="module")
+def limited(run, tmp_path_factory):
+    """A run whose robot has limits, as training needs them."""
+    folder = tmp_path_factory.mktemp("limited")
     for name in ("posterior", "randomization"):
-        (tmp_path / name).symlink_to(run / name)
-    (tmp_path / "files").mkdir()
-    limited = Scene(PENDULUM.replace("<motor ", '<motor ctrlrange="-2 2" ').replace('"0.004"', '"0.002"'))
-    declared(limited, "scene.xml", Split.load(run / "split").parts()[0], tmp_path / "files").save(tmp_path / "twin")
-    plan = Plan(tmp_path, SMALL, ("nominal", "posterior"), seeds=1)
+        (folder / name).symlink_to(run / name)
+    (folder / "files").mkdir()
+    scene = Scene(PENDULUM.replace("<motor ", '<motor ctrlrange="-2 2" ').replace('"0.004"', '"0.002"'))
+    declared(scene, "scene.xml", Split.load(run / "split").parts()[0], folder / "files").save(folder / "twin")
+    return folder
+
+
+def test_policies_are_trained_once_and_come_with_a_page(limited, tmp_path):
+    plan = Plan(limited, SMALL, ("nominal", "posterior"), seeds=1)
     first = trained(plan, tmp_path / "study", Here(), quiet)
     assert {name: len(folders) for name, folders in first.items()} == {"nominal": 1, "posterior": 1}
     policies = {name: Policy.load(folders[0]) for name, folders in first.items()}
@@ -61,17 +69,21 @@ def test_policies_are_trained_once(run, tmp_path):
     again = trained(plan, tmp_path / "study", Here(), lambda done, name, total=None: seen.append((done, name)))
     assert again == first
     assert seen == [(2, "from the store")]
+    told = {f"{name}_0": {"real": {"successes": 5, "trials": 10}} for name in plan.variants}
+    (tmp_path / "summary.json").write_text(json.dumps({"format": "twinproof/trials-summary/1", "success": told}))
+    page = write_page(plan, first, tmp_path, tmp_path)
+    assert page[0] == "| variant | what it is | seeds | own worlds | real |"
+    assert any("no difference from nominal (+0, one seed) that 1 seed could tell" in line for line in page)
+    assert (tmp_path / "transfer.md").read_text() == "\n".join([*page, ""])
+    rows = json.loads((tmp_path / "transfer.json").read_text())["rows"]
+    assert [row["rates"]["real"] for row in rows] == [[0.5], [0.5]]
+    assert (tmp_path / "transfer.png").stat().st_size > 1000
 
 
-def test_a_policy_may_stand_on_one_that_imitates(run, tmp_path):
-    for name in ("posterior", "randomization"):
-        (tmp_path / name).symlink_to(run / name)
-    (tmp_path / "files").mkdir()
-    limited = Scene(PENDULUM.replace("<motor ", '<motor ctrlrange="-2 2" ').replace('"0.004"', '"0.002"'))
-    declared(limited, "scene.xml", Split.load(run / "split").parts()[0], tmp_path / "files").save(tmp_path / "twin")
-    ranges = tmp_path / "randomization"
+def test_a_policy_may_stand_on_one_that_imitates(limited, tmp_path):
     first = {**SMALL, "algo": "dagger"}
-    train_one(tmp_path / "made", str(tmp_path / "twin"), str(ranges), {**SMALL, "algo": "residual"}, 0, first)
+    where = (str(limited / "twin"), str(limited / "randomization"))
+    train_one(tmp_path / "made", *where, {**SMALL, "algo": "residual"}, 0, first)
     base, policy = Policy.load(tmp_path / "made" / "base"), Policy.load(tmp_path / "made" / "policy")
     assert base.training["algorithm"] == "dagger"
     assert policy.parents["base"] == base.hash

@@ -78,13 +78,13 @@ def _draw(rows: Sequence[Row], path: Path) -> None:
         spread = [[100 * (mean - low) for mean, low, _ in found], [100 * (high - mean) for mean, _, high in found]]
         axes.bar(places, means, width, color=COLOURS.get(domain, "#64748b"), label=domain)
         axes.errorbar(places, means, spread, fmt="none", ecolor="#334155", elinewidth=1, capsize=2)
-    axes.set_xticks(range(len(rows)), [row.variant for row in rows])
+    axes.set_xticks(range(len(rows)), [row.variant.replace("_", "\n") for row in rows])
     axes.set_ylim(0, 105)
     axes.set_ylabel("success, %")
     axes.set_title(
         f"Policies by what their worlds were drawn from ({rows[0].seeds} seeds, 90 % over seeds)", fontsize=9
     )
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncols=len(domains), loc="upper left")
+    figure.legend(frameon=False, fontsize=8, ncols=len(domains), loc="outside lower center")
     figure.savefig(path, dpi=130)
     plt.close(figure)

@@ -114,7 +114,8 @@ def verdict(rows: Sequence[Row], domain: str = "real", ending: str = "") -> str:
         kind.append(f"{other.variant} ({_points(mean, low, high)})")
     found = [f"beat {', '.join(beaten)}"] if beaten else []
     found += [f"fall behind {', '.join(behind)}"] if behind else []
-    found += [f"show no difference from {', '.join(level)} that {best.seeds} seeds could tell"] if level else []
+    seeds = f"{best.seeds} seed{'s' * (best.seeds > 1)}"
+    found += [f"show no difference from {', '.join(level)} that {seeds} could tell"] if level else []
     if not found:
         return "Not tested: nothing stands beside the posterior's ranges in this study."
     where = {"": "", "-on": " with zeros from pictures", "-off": " without zeros from pictures"}[ending]
