@@ -12,21 +12,32 @@ import pytest
 from tests.identify.arms import asked, swings
 from tests.identify.folders import TRUTH
 from tests.identify.test_command import command, fits
-from tests.sim.motions import BOX, DOUBLE, PENDULUM, swing
+from tests.sim.motions import BOX, DOUBLE, PENDULUM, SERVO, gaussian, joint_signals, moved, sines, swing
 from twinproof.guard.audit import audit
 from twinproof.guard.make import Grouping, make
-from twinproof.identify.laws import bench, friction_of
+from twinproof.identify.laws import bench, deadband_of, friction_of
 from twinproof.identify.residual_dynamics import ResidualDynamics
+from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Rig
+from twinproof.sim.scene import Scene
 
 SPRING = {**TRUTH, "joint.hinge.stiffness": 0.6}  # which the scene knows nothing of
 FIXED = ("--fix", "body.bob.mass=0.6", "actuator.hinge.gain=1.2")
 
 
-def folder_of(place: Path, truth: dict[str, float]) -> Path:
-    made = [swing(PENDULUM, truth, k, 1.6, labels={"session": f"day_{k}"}, size=0.5) for k in range(6)]
+def deaf(deadband: float, seed: int) -> Episode:
+    """A swing of a motor that does not hear small commands, and hears the others by as much less."""
+    sent = sines(400, 1, 0.004, seed, 0.5)
+    heard = np.sign(sent) * np.maximum(np.abs(sent) - deadband, 0.0)
+    motion = moved(Scene(PENDULUM), heard, TRUTH, qpos=np.array([0.3 * np.cos(seed)]))
+    signals = joint_signals(motion, sent, 2, gaussian(seed, state=1e-3), ("state",))
+    return Episode.of(signals, {}, labels={"session": f"day_{seed}"}, source=f"deaf {seed}")
+
+
+def folder_of(place: Path, truth: dict[str, float], episodes: list[Episode] | None = None) -> Path:
+    made = episodes or [swing(PENDULUM, truth, k, 1.6, labels={"session": f"day_{k}"}, size=0.5) for k in range(6)]
     place.mkdir(parents=True)
     (place / "scene.xml").write_text(PENDULUM)
     make(
@@ -70,8 +81,29 @@ def test_laws_that_do_not_help_are_said_and_not_kept(tmp_path: Path, capsys: pyt
     assert not (place / "residual" / "residual.safetensors").exists()
     law = json.loads((place / "actuators.json").read_text())
     assert set(law["actuators"]) == {"hinge"}
+    assert not law["deadband"]["adopted"]
+    assert law["actuators"]["hinge"]["deadband"] == 0
     assert {"joint.hinge.damping", "joint.hinge.frictionloss"} == set(law["parameters"])
     assert fits(place) == ["reconstruct", "identify", "identify actuators", "identify residual"]
+
+
+def test_a_deadband_is_found_and_adopted_where_validation_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = folder_of(tmp_path / "deaf", TRUTH, [deaf(0.1, k) for k in range(6)])
+    assert identify(place, "--actuators", place / "actuators.json") == 0
+    assert "deadband: adopted: the validation error falls by" in capsys.readouterr().out
+    told = json.loads((place / "actuators.json").read_text())
+    assert told["deadband"]["adopted"]
+    assert told["verdict"]["adopted"]
+    assert told["actuators"]["hinge"]["deadband"] == pytest.approx(0.1, rel=0.15)
+
+
+def test_servos_have_no_deadband_to_be_found() -> None:
+    problem = asked(SERVO, ["joint.hinge.damping"], swings(SERVO, {}, 2, seconds=0.6))
+    made = bench(problem, problem, problem.nominal)
+    _, matched, _ = friction_of(made)
+    assert deadband_of(made, matched, (made.theta, matched.law)) is None
 
 
 def test_an_existing_place_for_a_law_is_refused_before_work(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ LONGEST_DELAY_S = 0.2
 LOOK_S, APART_S, SHORT_S, PAST_S = 0.5, 0.1, 0.04, 0.1  # windows, how far apart, windows of labels, commands before
 KNOT_S = 0.01  # smoothed states are found so far apart, and drawn between
 FRICTION = {"coulomb": 1.0, "stribeck": 1.0, "load": 0.3}  # upper limits, times the torque that moves a joint
+DEAD = 0.5  # of the largest command: the most that a deadband may be
 SHARE = 0.25  # of the inertia, that bristles at their limit may add in one step; the law itself refuses more than half
 
 
@@ -104,9 +105,15 @@ def _run(each: Experiment) -> Run:
 
 
 def friction_of(made: Bench) -> tuple[ActuatorLaw, Matched, Verdict]:
-    """A friction law of every motor that drives a joint, fitted on calibration and judged on validation.
+    """A friction law of every motor that drives a joint, fitted on calibration and judged on validation."""
+    law, free = _free(made)
+    return _fitted(made, law, free, (made.theta, law))
 
-    Damping and friction of those joints are fitted anew beside it: part of them moves into the law.
+
+def _free(made: Bench) -> tuple[ActuatorLaw, list[Free]]:
+    """Motors without friction, and the numbers of a friction law that are to be found.
+
+    Damping and friction of the joints are found anew beside it: part of them moves into the law.
     """
     plant, model = made.driven.plant, made.driven.model
     driven = [(plant.actuators[i], int(dof)) for i, dof in enumerate(plant.dof) if dof >= 0]
@@ -128,12 +135,34 @@ def friction_of(made: Bench) -> tuple[ActuatorLaw, Matched, Verdict]:
             id = f"joint.{joint}.{what}"
             now = float(made.theta.get(id, np.ravel(field[dof])[0]))
             free.append(Free(id, now, 0.0, 3 * now + 0.1 * size, 0.1 * now + 0.01 * size))
-    plain = ActuatorLaw(motors)
-    found = match(made.driven, made.calibration, free, plain, made.matching, made.theta)
-    law = found.law
-    assert isinstance(law, ActuatorLaw)
-    verdict = judged(made, (made.theta, plain), (made.theta | found.theta(), law))
-    return law, found, verdict
+    return ActuatorLaw(motors), free
+
+
+def deadband_of(made: Bench, found: Matched, before: tuple[Theta, Law]) -> tuple[ActuatorLaw, Matched, Verdict] | None:
+    """A friction law fitted anew with a deadband of every motor, judged against what was best `before`.
+
+    None where only servos drive the robot: around which command one would be dead is not known.
+    """
+    model, plant = made.driven.model, made.driven.plant
+    law, free = _free(made)
+    free = [replace(each, start=min(max(found.values[each.name], each.low), each.high)) for each in free]
+    sent = np.max([np.abs(run.commands).max(axis=0) for run in made.calibration], axis=0)
+    count = len(free)
+    for i, name in enumerate(plant.actuators):
+        a = names(model, "actuator").index(name)
+        motor = model.actuator_gaintype[a] == 0 and model.actuator_biastype[a] == 0
+        if motor and name in law.actuators and sent[i] > 0:
+            most = DEAD * float(sent[i])
+            free.append(Free(f"{LAW}{name}.deadband", 0.05 * most, 0.0, most, 0.05 * most))
+    return _fitted(made, law, free, before) if len(free) > count else None
+
+
+def _fitted(
+    made: Bench, law: ActuatorLaw, free: list[Free], before: tuple[Theta, Law]
+) -> tuple[ActuatorLaw, Matched, Verdict]:
+    found = match(made.driven, made.calibration, free, law, made.matching, made.theta)
+    assert isinstance(found.law, ActuatorLaw)
+    return found.law, found, judged(made, before, (made.theta | found.theta(), found.law))
 
 
 def _bristles(size: float, inertia: float, step_s: float) -> tuple[Actuator, float]:
@@ -177,12 +206,15 @@ def judged(made: Bench, before: tuple[Theta, Law], after: tuple[Theta, Law], ins
     return adopt(ends[0], ends[1], share_inside=inside)
 
 
-def write_friction(path: Path, law: ActuatorLaw, found: Matched, verdict: Verdict, posterior: str) -> str:
-    """A law as JSON, with the verdict and the parameters that go with it; its content hash comes back."""
+def write_friction(
+    path: Path, law: ActuatorLaw, found: Matched, verdict: Verdict, posterior: str, deadband: Verdict | None = None
+) -> str:
+    """A law as JSON, with the verdicts and the parameters that go with it; its content hash comes back."""
     about = {
         "format": FORMAT,
         "posterior": posterior,
         "verdict": plain(verdict),
+        "deadband": None if deadband is None else plain(deadband),
         "actuators": {name: plain(actuator) for name, actuator in law.actuators.items()},
         "parameters": dict(found.theta()),
     }
@@ -210,8 +242,17 @@ def add_laws(
     if friction is not None:
         progress(0, "friction of the motors", None)
         fitted, matched, verdict = friction_of(made)
-        hashes["identify actuators"] = write_friction(friction, fitted, matched, verdict, posterior)
         say("actuators", friction, verdict)
+        progress(0, "deadbands of the motors", None)
+        before = (made.theta | matched.theta(), fitted) if verdict.adopted else (theta, law)
+        dead = deadband_of(made, matched, before)
+        if dead is not None:
+            say("deadband", friction, dead[2])
+            if dead[2].adopted:
+                fitted, matched = dead[:2]
+                verdict = judged(made, (theta, law), (made.theta | matched.theta(), fitted))
+        judgement = None if dead is None else dead[2]
+        hashes["identify actuators"] = write_friction(friction, fitted, matched, verdict, posterior, judgement)
         if verdict.adopted:
             theta, law = made.theta | matched.theta(), fitted
     if residual is not None:
