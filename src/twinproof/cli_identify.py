@@ -60,7 +60,7 @@ class Identify:
     """A new folder for pictures: fits, pairs, prior and posterior, weak directions, spectra, coverage."""
     actuators: Path | None = None
     """A new JSON file: the motors' friction as a law of its own (bristles, Stribeck, load), a deadband of torque motors
-    where validation says that it helps, and the verdicts."""
+    and a drift of friction where validation says that they help, and the verdicts."""
     residual: Path | None = None
     """A new folder: a learned correction of joint torques, kept only if it helps on validation."""
     calibration_check: int = 0

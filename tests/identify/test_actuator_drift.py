@@ -9,6 +9,7 @@ from tests.identify.test_actuators import SWING, excitation, law
 from tests.sim.test_driven import Brake
 from twinproof.identify.actuator_drift import walk, wander
 from twinproof.identify.actuator_fit import Matched, Matching, Run, Windowed
+from twinproof.identify.laws import Bench, drifts_of
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
@@ -54,6 +55,34 @@ def test_rollouts_tell_how_the_level_wandered() -> None:
         wander(windows, Matched({}, {}, Brake(0.1), 0.0, 0, 0), "axle")
     with pytest.raises(ConfigError, match="'axle' has no Coulomb friction"):
         wander(windows, Matched({}, {}, law(), 0.0, 0, 0), "axle")
+
+
+def warming(seed: int, pace: float) -> Run:
+    """A run whose Coulomb level walks: every tenth of a second is simulated with its own."""
+    driven, rng = Driven(SWING), stream(seed, "warming")
+    command = 0.3 + excitation(4000, seed)
+    count = 4000 // 50
+    at = np.maximum(0.1 + np.cumsum(pace * np.sqrt(50 * driven.sample_s) * rng.normal(size=count)), 0.01)
+    q, v = np.zeros((4001, 1)), np.zeros((4001, 1))
+    for k, level in enumerate(at):
+        here = slice(50 * k, 50 * k + 1)
+        sent = command[50 * k : 50 * (k + 1)].reshape(1, -1, 1)
+        rolled = driven.roll([Theta()], [law(coulomb=float(level))], Start(q[here], v[here]), sent)
+        q[50 * k + 1 : 50 * k + 51], v[50 * k + 1 : 50 * k + 51] = rolled["qpos"][0, 0], rolled["qvel"][0, 0]
+    noise = 1e-4 * rng.normal(size=(4000, 1))
+    return Run(f"warm {seed}", q[:-1] + noise, q[:-1], v[:-1], command[:, None])
+
+
+@pytest.mark.parametrize("wanders", [True, False])
+def test_a_drift_is_adopted_where_validation_wanders_too(wanders: bool) -> None:
+    first, later = warming(1, 0.02), warming(2, 0.02 if wanders else 0.0)
+    made = Bench(Driven(SWING), (first,), (later,), Theta())
+    found = Matched({}, {}, law(coulomb=0.1), 0.0, 0, 0)
+    told = drifts_of(made, found)["axle"]
+    assert told.gain > 3
+    assert told.adopted is wanders
+    assert told.drift == pytest.approx(0.02, rel=0.7)
+    assert drifts_of(made, Matched({}, {}, law(), 0.0, 0, 0)) == {}  # without friction there is no level
 
 
 def test_too_few_levels_are_refused() -> None:

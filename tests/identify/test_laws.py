@@ -97,6 +97,9 @@ def test_a_deadband_is_found_and_adopted_where_validation_says_so(
     assert told["deadband"]["adopted"]
     assert told["verdict"]["adopted"]
     assert told["actuators"]["hinge"]["deadband"] == pytest.approx(0.1, rel=0.15)
+    assert all(
+        each["adopted"] is (told["actuators"][motor]["friction"]["drift"] > 0) for motor, each in told["drift"].items()
+    )
 
 
 def test_servos_have_no_deadband_to_be_found() -> None:

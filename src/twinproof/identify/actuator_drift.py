@@ -14,6 +14,7 @@ import numpy as np
 from twinproof.identify.actuator_fit import Matched, Windowed, changed
 from twinproof.identify.actuators import ActuatorLaw
 from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.theta import Theta
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -38,9 +39,16 @@ class Walk:
 
 
 def walk(
-    times_s: Sequence[np.ndarray], levels: Sequence[np.ndarray], errors: Sequence[np.ndarray], centre: float
+    times_s: Sequence[np.ndarray],
+    levels: Sequence[np.ndarray],
+    errors: Sequence[np.ndarray],
+    centre: float,
+    pace: float | None = None,
 ) -> Walk:
-    """The walk that explains levels (one array a run, each with a beginning of its own near `centre`) best."""
+    """The walk that explains levels (one array a run, each with a beginning of its own near `centre`) best.
+
+    With a `pace`, that one or a level that stands still: for runs that it was not found on.
+    """
     count = sum(map(len, times_s))
     if count < 5 or any(len(t) != len(x) or len(t) != len(e) for t, x, e in zip(times_s, levels, errors, strict=True)):
         raise ConfigError(
@@ -49,7 +57,8 @@ def walk(
         )
     spread = float(np.std(np.concatenate([np.asarray(x) for x in levels]))) + 1e-9
     longest = max(float(t[-1] - t[0]) for t in times_s) + 1e-9
-    paces = np.concatenate([[0.0], np.geomspace(1e-3, 10.0, 41) * spread / np.sqrt(longest)])
+    tried = np.geomspace(1e-3, 10.0, 41) * spread / np.sqrt(longest) if pace is None else [pace]
+    paces = np.concatenate([[0.0], tried])
     runs = list(zip(times_s, levels, errors, strict=True))
     likely = np.array([sum(_filter(*run, pace, centre, spread)[0] for run in runs) for pace in paces])
     best = int(np.argmax(likely))
@@ -81,8 +90,10 @@ def _filter(
     return likely, (np.array(means), np.sqrt(np.maximum(variances, 0.0)))
 
 
-def wander(windows: Windowed, found: Matched, motor: str) -> Walk:
-    """The walk of a motor's Coulomb level over the runs that a fit saw; `drift` is its number for the law.
+def wander(
+    windows: Windowed, found: Matched, motor: str, known: Theta | None = None, pace: float | None = None
+) -> Walk:
+    """The walk of a motor's Coulomb level over some runs; `drift` is its number for the law. `known` as in the fit.
 
     What windows miss is mostly not noise, so the errors are those that make the windows' levels agree with their
     neighbours' as a random walk plus white noise would.
@@ -93,7 +104,7 @@ def wander(windows: Windowed, found: Matched, motor: str) -> Walk:
     centre = law.value(name)
     if centre <= 0:
         raise ConfigError(f"{motor!r} has no Coulomb friction, so there is no level that could wander.")
-    thetas = [found.theta(run.id) for run in windows.runs]
+    thetas = [(known or Theta({})) | found.theta(run.id) for run in windows.runs]
     gap = windows.gaps([thetas, thetas], [law, changed(law, {name: centre * (1 + NUDGE)})])
     residual = np.nan_to_num(gap[0]).reshape(len(windows.first), -1)
     slope = np.nan_to_num(gap[1] - gap[0]).reshape(len(windows.first), -1) / (centre * NUDGE)
@@ -104,4 +115,4 @@ def wander(windows: Windowed, found: Matched, motor: str) -> Walk:
     error = np.sqrt((left**2).sum(axis=1) / information) + 1e-6
     time = windows.first * windows.driven.sample_s
     mine = [np.flatnonzero(windows.run == r) for r in range(len(windows.runs))]
-    return walk([time[m] for m in mine], [level[m] for m in mine], [error[m] for m in mine], centre)
+    return walk([time[m] for m in mine], [level[m] for m in mine], [error[m] for m in mine], centre, pace)

@@ -7,6 +7,7 @@ validation  ─ rollouts without and with it ─> adopted, or not, and why  <─
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
+from twinproof.identify.actuator_drift import wander
 from twinproof.identify.actuator_fit import LAW, Free, Matched, Matching, Run, Windowed, match
 from twinproof.identify.actuators import Actuator, ActuatorLaw, Friction
 from twinproof.identify.problem import Problem
@@ -40,6 +42,7 @@ LONGEST_DELAY_S = 0.2
 LOOK_S, APART_S, SHORT_S, PAST_S = 0.5, 0.1, 0.04, 0.1  # windows, how far apart, windows of labels, commands before
 KNOT_S = 0.01  # smoothed states are found so far apart, and drawn between
 FRICTION = {"coulomb": 1.0, "stribeck": 1.0, "load": 0.3}  # upper limits, times the torque that moves a joint
+FEWEST_LEVELS = 5  # windows that a walk is read from
 DEAD = 0.5  # of the largest command: the most that a deadband may be
 SHARE = 0.25  # of the inertia, that bristles at their limit may add in one step; the law itself refuses more than half
 
@@ -165,6 +168,30 @@ def _fitted(
     return found.law, found, judged(made, before, (made.theta | found.theta(), found.law))
 
 
+@dataclass(frozen=True)
+class Drift:
+    """A motor's Coulomb level as a random walk: its pace, and what it gains in log likelihood over standing still."""
+
+    drift: float  # N m/√s
+    gain: float
+    gain_on_validation: float  # of the same pace
+    adopted: bool
+
+
+def drifts_of(made: Bench, found: Matched) -> dict[str, Drift]:
+    """How the Coulomb level of every motor that has one wandered on calibration, and whether validation agrees."""
+    law, seen = found.law, Windowed(made.driven, made.calibration, made.matching)
+    unseen = Windowed(made.driven, made.validation, made.matching)
+    assert isinstance(law, ActuatorLaw)
+    drifts: dict[str, Drift] = {}
+    for motor in law.actuators:
+        if law.value(f"{motor}.coulomb") > 0 and min(len(seen.first), len(unseen.first)) >= FEWEST_LEVELS:
+            told = wander(seen, found, motor, made.theta)
+            again = wander(unseen, found, motor, made.theta, told.drift)
+            drifts[motor] = Drift(told.drift, told.gain, again.gain, told.found and again.gain > 0)
+    return drifts
+
+
 def _bristles(size: float, inertia: float, step_s: float) -> tuple[Actuator, float]:
     """A motor whose bristles stay soft enough for the time step up to the limits, and the most viscous it may get."""
     usual = Friction()
@@ -207,7 +234,13 @@ def judged(made: Bench, before: tuple[Theta, Law], after: tuple[Theta, Law], ins
 
 
 def write_friction(
-    path: Path, law: ActuatorLaw, found: Matched, verdict: Verdict, posterior: str, deadband: Verdict | None = None
+    path: Path,
+    law: ActuatorLaw,
+    found: Matched,
+    verdict: Verdict,
+    posterior: str,
+    deadband: Verdict | None = None,
+    drift: Mapping[str, Drift] | None = None,
 ) -> str:
     """A law as JSON, with the verdicts and the parameters that go with it; its content hash comes back."""
     about = {
@@ -215,6 +248,7 @@ def write_friction(
         "posterior": posterior,
         "verdict": plain(verdict),
         "deadband": None if deadband is None else plain(deadband),
+        "drift": {motor: plain(each) for motor, each in (drift or {}).items()},
         "actuators": {name: plain(actuator) for name, actuator in law.actuators.items()},
         "parameters": dict(found.theta()),
     }
@@ -251,8 +285,10 @@ def add_laws(
             if dead[2].adopted:
                 fitted, matched = dead[:2]
                 verdict = judged(made, (theta, law), (made.theta | matched.theta(), fitted))
+        drifts = drifts_of(made, matched) if verdict.adopted else {}
+        fitted = fitted.having({f"{motor}.drift": each.drift for motor, each in drifts.items() if each.adopted})
         judgement = None if dead is None else dead[2]
-        hashes["identify actuators"] = write_friction(friction, fitted, matched, verdict, posterior, judgement)
+        hashes["identify actuators"] = write_friction(friction, fitted, matched, verdict, posterior, judgement, drifts)
         if verdict.adopted:
             theta, law = made.theta | matched.theta(), fitted
     if residual is not None:
