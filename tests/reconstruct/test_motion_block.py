@@ -7,19 +7,24 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from tests.reconstruct.mask_scenes import orbit, push, pushed
-from tests.reconstruct.test_couple import TIMES, recorded, separate
+from tests.reconstruct.test_couple import TIMES, recorded, separate, truth
 from tests.sim.pushing import SCENE, angle_at
 from tests.sim.tracking import box_mesh, cameras, standing, thing
+from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TwinError
-from twinproof.nouns.rig import Intrinsics, Mount
+from twinproof.nouns.rig import Intrinsics, Mount, Rig, SignalRule
+from twinproof.nouns.signal import Column, Signal
+from twinproof.reconstruct import joint_block
 from twinproof.reconstruct.articulation import Kind
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.joint_block import FoundJoint, found_joint
 from twinproof.reconstruct.motion_block import FoundMotion, found_motion
 from twinproof.reconstruct.moving import joint_of
 from twinproof.reconstruct.object_block import FoundObject
+from twinproof.reconstruct.recorded_track import COLUMNS, recorded_track
 from twinproof.reconstruct.robot_frames import Angles
 from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
@@ -74,6 +79,47 @@ def test_what_moving_it_told_begins_identification_and_can_be_stored(tmp_path) -
     assert again.as_json()["cost"] == [found.first_cost, found.cost]
     assert set(again.as_json()["cameras"]) == {clip.camera for clip in clips}
     assert again.theta["body.box.mass"] == found.start["body.box.mass"]
+
+
+def test_the_command_asks_for_the_scale_and_recorded_tracks_join(tmp_path, monkeypatch) -> None:
+    clips, known = recorded(0)
+    clips = tuple(
+        replace(clip, T_world_camera=np.tile(camera.T_world_camera, (len(TIMES), 1, 1)))
+        for clip, camera in zip(clips, cameras(), strict=True)
+    )
+    bare = {n: np.round(255 * p).astype(np.uint8) for n, p in known.items()}
+    small = replace(thing(), means=thing().means * 0.97, log_scales=thing().log_scales + np.log(0.97))
+    seen, time_s = FoundMotion("box", "e" * 32, separate(0), {}, bare, small), np.arange(0, 1.2001, 0.01)
+    sure = replace(calibrated().cameras["c0"], focal_sd=0.05, mount=Mount("world", (0, 0, 0), (1, 0, 0, 0), 2e-4, 2e-4))
+    found = replace(calibrated(), cameras={clip.camera: sure for clip in clips})
+    T_sensor = nudged(np.eye(4), np.array([0.02, -0.01, 0.03, 0.2, 0.1, 0.4]))
+    sensed = truth() @ T_sensor
+    rows = np.concatenate(
+        [sensed[:, :3, 3], Rotation.from_matrix(sensed[:, :3, :3]).as_quat()[:, [3, 0, 1, 2]]], axis=1
+    )
+    columns = tuple(Column(name, "m" if name in "xyz" else "1", "world") for name in COLUMNS)
+    signal = Signal("object_pose", "pose", columns, TIMES - 0.5, rows)
+    rig = Rig("arm", signals={"object_pose": SignalRule("p", "pose", clock_offset_s=0.5)})
+    told, said = recorded_track(Episode.of({"object_pose": signal}, {}, source="made"), rig, "box", separate(0))
+    assert told is not None
+    assert "object_pose joins the refinement of box: 10 poses" in said
+    ways = np.diff(told.T_world_object[:, :3, 3], axis=0) - np.diff(truth()[:, :3, 3], axis=0)
+    assert np.abs(ways).max() < 1e-3  # how it moves, whatever the sensor's frame is
+    angles = Angles(time_s, angle_at(time_s)[:, None])
+    joined: list[object] = []
+    couple = joint_block.couple
+    monkeypatch.setattr(joint_block, "couple", lambda *a, **k: joined.append(k["tracks"]) or couple(*a, **k))
+    done = found_joint(Scene(SCENE), seen, clips, angles, found, ("push",), (told,))
+    assert joined == [(told,)]
+    assert done.scale == pytest.approx(1 / 0.97, abs=0.012)
+    done.save(tmp_path)
+    assert FoundJoint.load(tmp_path).scale == done.scale
+    bad = replace(signal, columns=tuple(replace(c, frame="tag") for c in columns))
+    none, why = recorded_track(Episode.of({"object_pose": bad}, {}, source="made"), rig, "box", separate(0))
+    assert none is None
+    assert "object_pose is not used: its columns are not" in why
+    far = Episode.of({"object_pose": replace(signal, time_s=TIMES + 99)}, {}, source="made")
+    assert "0 samples of it are of times" in recorded_track(far, rig, "box", separate(0))[1]
 
 
 def still_track(moves_m: float, lost: bool = False) -> Track:

@@ -13,17 +13,22 @@ from tests.reconstruct.test_build import angles, small
 from tests.reconstruct.test_motion_block import motion, still_track
 from tests.reconstruct.test_robot_calibrate import JOINTS
 from tests.sim.tracking import box_mesh, standing, thing
+from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.progress import quiet
 from twinproof.nouns.rig import Joint, Rig
+from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.store import Store
+from twinproof.reconstruct import moving
 from twinproof.reconstruct.articulation import Kind
 from twinproof.reconstruct.calibration_block import FoundRobot
+from twinproof.reconstruct.joint_block import FoundJoint
 from twinproof.reconstruct.motion_block import FoundMotion
-from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined
+from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined, resized
 from twinproof.reconstruct.object_block import FoundObject, Shaping
+from twinproof.reconstruct.recorded_track import COLUMNS
 from twinproof.sim.grid import Plane
-from twinproof.sim.track_pose import nudged
+from twinproof.sim.track_pose import Track, nudged
 
 
 def box(went_m: float) -> FoundObject:
@@ -59,6 +64,37 @@ def test_an_object_that_cannot_be_followed_is_in_the_twin_all_the_same(tmp_path)
     whole, said = refined(here, box(0.1), Shaping())
     assert whole.moved is None
     assert "no joint refinement with physics: box cannot be followed: no camera of episode" in said[0]
+
+
+def test_a_recorded_pose_and_the_scale_found_go_through_the_block(tmp_path, monkeypatch) -> None:
+    slid = FoundMotion("box", "e" * 32, still_track(0.1), {}, {}, thing())
+    quat = np.tile([1.0, 0, 0, 0], (30, 1))
+    rows = np.concatenate([slid.track.T_world_object[:, :3, 3] + 0.01, quat], axis=1)
+    columns = tuple(Column(name, "m" if name in "xyz" else "1", "world") for name in COLUMNS)
+    episode = Episode.of({"box_pose": Signal("box_pose", "pose", columns, slid.track.time_s, rows)}, {}, source="made")
+    here, given = bench(tmp_path), list[Track | None]()
+    part: Any = SimpleNamespace(recording=SimpleNamespace(episodes=here.calibration.recording.episodes, rig=Rig("arm")))
+    here = replace(here, calibration=part)
+    monkeypatch.setattr(Workbench, "motion", lambda *_: (slid, episode))
+
+    def told(_bench, _thing, motion: FoundMotion, _episode, track: Track | None) -> FoundJoint:
+        given.append(track)
+        return FoundJoint("box", "e" * 32, motion.track, {}, {}, {}, 2.0, 1.0, 3, (), 1.02)
+
+    monkeypatch.setattr(moving, "_refined", told)
+    whole, said = refined(here, box(0.1), Shaping())
+    assert given[0] is not None
+    assert np.allclose(given[0].T_world_object[:, :3, 3], slid.track.T_world_object[:, :3, 3], atol=1e-6)
+    assert whole.found.mesh.volume_m3 == pytest.approx(1.02**3 * box(0.1).mesh.volume_m3)
+    assert any("box_pose joins the refinement of box" in note for note in said)
+
+
+def test_a_resized_object_stands_on_the_same_spot() -> None:
+    larger = resized(box(0.1), 1.1)
+    low = [float(each.mesh.moved(each.T_world_object).vertices[:, 2].min()) for each in (box(0.1), larger)]
+    assert low[1] == pytest.approx(low[0], abs=1e-9)
+    assert larger.mesh.volume_m3 == pytest.approx(1.1**3 * box(0.1).mesh.volume_m3)
+    assert np.allclose(larger.splats.means, 1.1 * thing().means, atol=1e-6)
 
 
 def test_motion_along_one_line_is_a_hint_and_no_more() -> None:

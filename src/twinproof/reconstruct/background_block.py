@@ -78,10 +78,20 @@ def found_background(
         replace(v, mask=np.where(v.mask == 1, 0, -1)) for v in apart.views if v.mask is not None and (v.mask == 1).any()
     ]
     inside = judge(all_of_it, bare, Views(tuple(only))) if only else []
-    psnr, ssim = ([float(np.mean(values)) if values else float("nan") for values in each] for each in (
-        ([v.psnr_db for v in whole], [v.psnr_db for v in inside]), ([v.ssim for v in whole], [v.ssim for v in inside]),
-    ))  # fmt: skip
-    return FoundBackground(done.splats, thing, *psnr, *ssim, len(kept.views), len(apart.views))
+    return FoundBackground(
+        done.splats,
+        thing,
+        _mean([each.psnr_db for each in whole]),
+        _mean([each.psnr_db for each in inside]),
+        _mean([each.ssim for each in whole]),
+        _mean([each.ssim for each in inside]),
+        len(kept.views),
+        len(apart.views),
+    )
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
 
 
 def _even(views: Views, exposures: Float[np.ndarray, "V 2 3"]) -> Views:

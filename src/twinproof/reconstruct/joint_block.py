@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.robot_frames import Angles
     from twinproof.sim.scene import Scene
 
-FORMAT = "twinproof/reconstruct-joint/1"
+FORMAT = "twinproof/reconstruct-joint/2"
 DARKEST = 0.5  # a shadow leaves so much of the light, at least
 
 
@@ -52,6 +52,7 @@ class FoundJoint:
     cost: float
     moves: int
     weak: tuple[str, ...]
+    scale: float = 1.0  # of the object as the pictures have it, over what it began with
 
     def save(self, folder: Path) -> None:
         """Writes joint.json and joint.npz."""
@@ -66,6 +67,7 @@ class FoundJoint:
             "cost": self.cost,
             "moves": self.moves,
             "weak": list(self.weak),
+            "scale": self.scale,
         }
         write_json(folder / "joint.json", {"format": FORMAT, **head})
 
@@ -78,7 +80,7 @@ class FoundJoint:
         cameras = {name: np.array(T) for name, T in head["cameras"].items()}
         return cls(
             head["name"], head["episode"], track, head["start"], head["sd"], cameras, head["first_cost"],
-            head["cost"], head["moves"], tuple(head["weak"]),
+            head["cost"], head["moves"], tuple(head["weak"]), head["scale"],
         )  # fmt: skip
 
     @property
@@ -92,7 +94,8 @@ class FoundJoint:
         values = ", ".join(f"{id} = {value:.4g}" for id, value in self.start.items() if not id.endswith(".offset"))
         return (
             f"joint refinement of {self.name} over episode {self.episode[:8]}: cost {self.first_cost:.0f} to "
-            f"{self.cost:.0f} in {self.moves} moves; {values} are a start for identify, declared, and no prior"
+            f"{self.cost:.0f} in {self.moves} moves, scale {self.scale:.4f}; {values} are a start for identify, "
+            "declared, and no prior"
         )
 
     def as_json(self) -> dict[str, Json]:
@@ -102,6 +105,7 @@ class FoundJoint:
             "start": dict(self.start),
             "sd": dict(self.sd),
             "cost": [self.first_cost, self.cost],
+            "scale": self.scale,
             "time_s": np.round(self.track.time_s, 4).tolist(),
             "pose": [np.round(qpos_of(T), 6).tolist() for T in self.track.T_world_object],
             "sd_m": np.round(self.track.sd_m, 6).tolist(),
@@ -117,9 +121,13 @@ def found_joint(
     angles: Angles,
     found: FoundRobot,
     joints: tuple[str, ...],
+    tracks: Sequence[Track] = (),
     progress: Progress = quiet,
 ) -> FoundJoint:
-    """One episode refined together. `angles` are the encoders' less the offsets found; `scene` has the object free."""
+    """One episode refined together. `angles` are the encoders' less the offsets found; `scene` has the object free.
+
+    `tracks` are poses of it that the recording holds (recorded_track).
+    """
     if not motion.moves:
         raise TwinError(
             f"{motion.name} hardly moves in episode {motion.episode[:8]}: there is no motion to refine together with. "
@@ -131,7 +139,7 @@ def found_joint(
     inside = (angles.time_s >= low) & (angles.time_s <= high)
     handling = Handling(scene.leaner(), motion.name, joints, angles.time_s[inside], angles.value[inside])
     ids = (f"body.{motion.name}.friction_slide", f"body.{motion.name}.mass")
-    done = couple(handling, seen, motion.track, ids, _believed(found), progress=progress)
+    done = couple(handling, seen, motion.track, ids, _believed(found), tracks=tracks, progress=progress)
     return _told(motion, done)
 
 
@@ -148,7 +156,10 @@ def _believed(found: FoundRobot) -> Coupling:
     shift = np.mean([c.mount.position_sd_m for c in found.cameras.values()]) / np.sqrt(3)
     turn = np.mean([c.mount.rotation_sd_rad for c in found.cameras.values()]) / np.sqrt(3)
     offset = np.mean(list(found.offset_sd.values())) if found.offset_sd else Coupling.offset_sd_rad
-    return Coupling(camera_sd_m=float(shift), camera_sd_rad=float(turn), offset_sd_rad=float(offset))
+    size = np.mean([c.focal_sd for c in found.cameras.values()])  # a longer lens makes all that it shows smaller
+    return Coupling(
+        camera_sd_m=float(shift), camera_sd_rad=float(turn), offset_sd_rad=float(offset), scale_sd=float(size)
+    )
 
 
 def _told(motion: FoundMotion, done: Coupled) -> FoundJoint:
@@ -156,5 +167,5 @@ def _told(motion: FoundMotion, done: Coupled) -> FoundJoint:
     first, last = (float(sum(each.values())) for each in (done.first_cost, done.cost))
     return FoundJoint(
         motion.name, motion.episode, done.track, start, {id: float(sd) for id, sd in done.sd.items()},
-        dict(done.cameras), first, last, done.moves, done.weak,
+        dict(done.cameras), first, last, done.moves, done.weak, float(done.scale),
     )  # fmt: skip

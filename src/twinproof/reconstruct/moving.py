@@ -17,16 +17,20 @@ from twinproof.nouns.store import Store
 from twinproof.reconstruct.articulation import Articulation, Kind, articulation
 from twinproof.reconstruct.assemble import Room, Thing, write_scene
 from twinproof.reconstruct.clips import clips_of, offsets_of
+from twinproof.reconstruct.joint_block import FORMAT as JOINT_FORMAT
 from twinproof.reconstruct.joint_block import FoundJoint, found_joint
 from twinproof.reconstruct.motion_block import MOVED_M, FoundMotion, found_motion
+from twinproof.reconstruct.recorded_track import recorded_track
 from twinproof.reconstruct.robot_frames import Angles, joint_angles
 from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
+from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
     from twinproof.nouns.clip import Clip
     from twinproof.nouns.episode import Episode
     from twinproof.reconstruct.object_block import FoundObject, Shaping
+    from twinproof.sim.track_pose import Track
 
 NOT_REFINED = "no joint refinement with physics"
 MOST = 3  # episodes that are looked through for one in which the object moves
@@ -84,21 +88,38 @@ def refined(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thi
         if found is None:
             return Thing(thing), (f"{NOT_REFINED}: {thing.name} is handled in no calibration episode",)
         motion, episode = found
-        key = content_hash([bench.key, episode.id, repr(bench.room.physical), "joint"])
-        moved = bench.store.once(key, lambda: _refined(bench, thing, motion, episode), FoundJoint)
+        rig = bench.calibration.recording.rig
+        told, said = recorded_track(episode.fresh(), rig, thing.name, motion.track)
+        key = content_hash([bench.key, episode.id, repr(bench.room.physical), JOINT_FORMAT])
+        moved = bench.store.once(key, lambda: _refined(bench, thing, motion, episode, told), FoundJoint)
     except (ConfigError, RecordingError, SimError, TwinError) as problem:
         return Thing(thing), (f"{NOT_REFINED}: {problem}",)
-    return Thing(thing, moved=moved), (*motion.notes, *_hint(motion, _size_m(thing)))
+    notes = (*motion.notes, *((said,) if said else ()), *_hint(motion, _size_m(thing)))
+    return Thing(resized(thing, moved.scale), moved=moved), notes
 
 
-def _refined(bench: Workbench, thing: FoundObject, motion: FoundMotion, episode: Episode) -> FoundJoint:
+def resized(thing: FoundObject, scale: float) -> FoundObject:
+    """The object so many times as large, its lowest point where it was."""
+    lowest = float((thing.mesh.vertices @ thing.T_world_object[2, :3]).min())
+    T = np.array(thing.T_world_object)
+    T[2, 3] -= (scale - 1) * lowest
+    splats = placed(thing.splats, np.eye(4), scale)
+    return replace(thing, mesh=thing.mesh.moved(np.eye(4), scale), splats=splats, T_world_object=T)
+
+
+def _refined(
+    bench: Workbench, thing: FoundObject, motion: FoundMotion, episode: Episode, told: Track | None
+) -> FoundJoint:
     rig, room = bench.calibration.recording.rig, bench.room
     raw = joint_angles(episode.fresh(), rig)
     angles = Angles(raw.time_s, raw.value - offsets_of(rig, room.found))
     with tempfile.TemporaryDirectory() as scratch:
         write_scene(room, [Thing(thing)], Path(scratch))
         scene = Scene.read(Path(scratch) / "scene.xml")
-        return found_joint(scene, motion, bench.clips(episode), angles, room.found, rig.joint_names, bench.progress)
+        tracks = () if told is None else (told,)
+        return found_joint(
+            scene, motion, bench.clips(episode), angles, room.found, rig.joint_names, tracks, bench.progress
+        )
 
 
 def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:

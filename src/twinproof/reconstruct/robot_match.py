@@ -78,7 +78,7 @@ def _outline_gaps(drawn: np.ndarray, frames: RobotFrames, k: int) -> np.ndarray:
         return np.zeros(0)
     outline = drawn & ~binary_erosion(drawn, border_value=1) & (frames.trust > KNOWN)
     far = np.asarray(distance_transform_edt(~edge))[outline]
-    return far[far < REACH_PX]
+    return np.asarray(far[far < REACH_PX])
 
 
 def check(found: Match, cameras: Sequence[str]) -> None:
