@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +13,9 @@ from twinproof import settings
 
 if TYPE_CHECKING:
     from twinproof.evidence.audit_trials import Measured, Rows
+    from twinproof.nouns.hashing import Json
+    from twinproof.nouns.panel import Panel
+    from twinproof.nouns.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Audit:
-    """Check a Split or Evidence: the ledger's chain, the sealed holdout, every file, every figure, who fitted what.
+    """Check a Split or Evidence: the ledger's chain, the sealed holdout, every file, the figures, who fitted what.
 
     examples:
-      twinproof audit evidence                   hashes, ledger, figures, claims and report, all computed anew
+      twinproof audit evidence                   hashes, ledger, figures of trials, claims and report, computed anew
       twinproof audit evidence split posterior   also checks the folders that it stands on
       twinproof audit evidence recording twin    also replays the holdout's episodes: metrics of single trials
       twinproof audit split
@@ -102,7 +105,7 @@ def _audit_evidence(config: Audit) -> int:
     from twinproof.nouns.progress import bar
 
     with bar("audit") as progress:
-        found = checked(config.split, config.artifacts, progress, _measured)
+        found = checked(config.split, config.artifacts, progress, _measured, _agreed)
     for folder in config.artifacts:
         if (folder / "split.json").is_file():
             told = split_checked(folder, (config.split,))
@@ -120,3 +123,10 @@ def _measured(rows: Rows, nouns: Mapping[str, Any]) -> Measured:
         return Measured(METRICS, left=(f"{', '.join(METRICS)} of single trials: {wanted}.",))
     found = again(rows.panel, rows.trials, rows.traces, nouns["recording"], nouns["twin"])
     return Measured(found.names, found.values, found.left)
+
+
+def _agreed(panel: Panel, trials: Sequence[Trial], stated: Json) -> Json:
+    """How policies rank, with the function that evaluate took; two are ranked only where the report states it."""
+    from twinproof.evaluate.verdict import RANKED, ranks
+
+    return ranks(panel, trials, list(dict.fromkeys(trial.policy for trial in trials)), fewest=2 if stated else RANKED)

@@ -11,6 +11,7 @@ import numpy as np
 from tests.identify.folders import TRUTH, recorded
 from tests.sim.motions import PENDULUM, joint_signals, moved, sines
 from twinproof.cli_identify import Identify
+from twinproof.evaluate.verdict import ranks
 from twinproof.evidence.gather import Folders
 from twinproof.guard.make import Grouping, make
 from twinproof.identify.command import Asked, run
@@ -35,17 +36,12 @@ PARAMETERS = ("joint.hinge.damping", "joint.hinge.frictionloss", "body.bob.mass"
 DELAY = ParameterInfo("actuator.hinge.delay", "s", 0.0, 0.1)
 LAMP = ParameterInfo("light.lamp.intensity", "1", 0.05, 20.0, log=True)
 SECONDS = 0.8
-RATE = {"value": 0.8, "low": 0.1, "high": 1.0}
 SUMMARY = {
     "notes": ["the stand was screwed down"],
     "decomposition": [
         {"step": 1, "what": "replay of the robot's commands", "unit": "share", "value": 0.03, "interval": [0.02, 0.04]},
         {"step": 2, "what": "closed loop", "unit": "share", "value": 0.05},
     ],
-    "agreement": {
-        "twin": {"pearson": RATE, "mmrv": RATE, "bias_points": RATE, "ceiling": {"pearson": [0.2, 0.8, 0.99]}},
-        "draws": {"pearson": None, "mmrv": RATE, "bias_points": RATE, "ceiling": {"pearson": [0.2, 0.8, 0.99]}},
-    },
     "replay": {
         "worlds": [
             {"condition": "a", "domain": "twin", "repeat": 0, "time_s": [0.0, 0.5, 1.0], "course": [0.0, 0.01, 0.02]},
@@ -209,8 +205,9 @@ def _trials(folder: Path, panel: Panel, posterior: Posterior, policies: dict[str
         attempt, ledger = opened.attempt, opened.ledger
     hashes = {f"policy/{name}": policy.hash for name, policy in policies.items()}
     parents = {"panel": panel.hash, "split": split.hash, "posterior": posterior.hash, **hashes}
+    summary = {**SUMMARY, "agreement": ranks(panel, rows, list(policies), fewest=2)}
     Trials(
-        tuple(rows), parents, traces, SUMMARY,
+        tuple(rows), parents, traces, summary,
         reality="lab bench 'pendulum', simulated", attempt=attempt, ledger=ledger, versions={"mujoco": "3.17.0"},
     ).save(folder / "trials")  # fmt: skip
 

@@ -49,7 +49,7 @@ def figures(panel: Panel, trials: Sequence[Trial], policies: Sequence[str], leve
         "metrics": _metrics(panel, trials, policies, level),
         "policies_paired": {d.name: _policies(table, policies, d.name, level) for d in panel.domains},
         "domains_paired": {p: _domains(table, p, panel, level) for p in policies},
-        "agreement": _agreement(table, policies, panel, level),
+        "agreement": ranks(panel, trials, policies, level),
         "powered": {p: _powered(table, p, panel, level) for p in policies},
         "claims": claims(panel, trials, policies, level),
     }
@@ -155,13 +155,14 @@ def _domains(
     return found
 
 
-def _agreement(
-    table: Mapping[tuple[str, str], Mapping[Key, Trial]], policies: Sequence[str], panel: Panel, level: float
+def ranks(
+    panel: Panel, trials: Sequence[Trial], policies: Sequence[str], level: float = 0.95, fewest: int = RANKED
 ) -> Json:
     """r and MMRV over policies with intervals and noise ceiling; nothing where policies are too few to be ranked."""
     real = _real(panel)
-    if real is None or len(policies) < RANKED:
+    if real is None or len(policies) < fewest:
         return None
+    table = _table(trials)
     found: dict[str, Json] = {}
     for domain in _simulated(panel):
         counts = [

@@ -1,9 +1,9 @@
-"""The audit of evidence: every file hashed again, the ledger replayed, every figure computed anew from the trials.
+"""The audit of evidence: every file hashed again, the ledger replayed, the figures of the trials computed anew.
 
 It reads, and changes nothing. Each finding is a plain sentence: confirmed, broken, or open (cannot be confirmed here).
 
-evidence.json -> seal, files -> split, ledger, fits -> traces, trials -> figures, claims -> report    one after another,
-                                                                                              as far as each can be read
+evidence.json -> seal, files -> split, ledger, fits -> traces, trials -> figures, claims -> report -> folders
+                                                               one after another, as far as each can be read
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from twinproof.evidence.audit_inputs import given
 from twinproof.evidence.audit_ledger import history
 from twinproof.evidence.audit_report import report_findings
+from twinproof.evidence.audit_shown import Agree, shown_findings
 from twinproof.evidence.audit_trials import Measure, Rows, trial_findings
 from twinproof.evidence.claims import judge
 from twinproof.evidence.figures import figures_of, same
@@ -36,11 +37,16 @@ BESIDE = ("evidence.json", ENVELOPE)  # may lie in the folder without a hash in 
 
 
 def audit(
-    folder: Path, artifacts: Sequence[Path] = (), progress: Progress = quiet, measure: Measure | None = None
+    folder: Path,
+    artifacts: Sequence[Path] = (),
+    progress: Progress = quiet,
+    measure: Measure | None = None,
+    agree: Agree | None = None,
 ) -> Audited:
     """Findings about the evidence in a folder, and about the folders it stands on where they are given.
 
-    `measure` computes metrics of single trials that need a simulator; without it they are taken as stated.
+    `measure` computes metrics of single trials that need a simulator, `agree` how policies rank in twin and reality;
+    without them these are taken as stated, and named.
     """
     if not (folder / "evidence.json").is_file():
         raise EvidenceError(f"{folder} holds no evidence.json, so there is nothing to audit. Name an Evidence folder.")
@@ -55,12 +61,13 @@ def audit(
     panel = _panel(head, trials, findings)
     traces = dict[str, Trace]()
     findings += _traces(folder, trials, traces, progress)
-    inputs, nouns = given(folder, head, artifacts)
+    inputs, found = given(head, artifacts)
     if panel is not None and trials:
-        findings += trial_findings(Rows(panel, trials, traces), nouns, measure)
+        findings += trial_findings(Rows(panel, trials, traces), found.nouns, measure)
         findings += _figures(head, panel, trials)
     findings += report_findings(folder, whole)
     findings += inputs
+    findings += shown_findings(folder, head, found, None if panel is None or not trials else (panel, trials), agree)
     findings += _limits(folder)
     return Audited(tuple(findings))
 
@@ -202,6 +209,7 @@ def _claims(head: Held, panel: Panel, figures: dict[str, Any], before: dict[str,
 def _limits(folder: Path) -> Iterator[Finding]:
     """What no audit can confirm."""
     yield opened("limits", "that the trials happened as their traces say: only who ran them knows.")
+    yield opened("limits", "the reality, versions, seeds and kind of machine that are named: they are as stated.")
     if (folder / ENVELOPE).is_file():
         yield opened("limits", f"who signed it: {ENVELOPE} is there; twinproof verify EVIDENCE --key PUBLIC_KEY tells.")
     else:

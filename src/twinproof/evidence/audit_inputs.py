@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from twinproof.evidence.audit_shown import Given
 from twinproof.evidence.claims import measured_before
 from twinproof.evidence.figures import same
 from twinproof.evidence.findings import Finding, Held, broken, confirmed, opened
 from twinproof.evidence.gather import COVERAGE
-from twinproof.evidence.model_inputs import posterior_of, ranges_of, twin_of
-from twinproof.evidence.model_summary import summary_of
 from twinproof.nouns import recording
 from twinproof.nouns.errors import EvidenceError, TwinproofError
 from twinproof.nouns.files import read_json
@@ -44,16 +42,15 @@ KINDS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def given(folder: Path, head: Held, artifacts: Sequence[Path]) -> tuple[list[Finding], dict[str, Any]]:
-    """Each folder against the hash that the evidence states for it; and what the right ones hold, by kind."""
-    nouns: dict[str, Any] = {}
-    return list(_given(folder, head, artifacts, nouns)), nouns
+def given(head: Held, artifacts: Sequence[Path]) -> tuple[list[Finding], Given]:
+    """Each folder against the hash that the evidence states for it; and what the right ones hold, by name."""
+    found = Given()
+    return list(_given(head, artifacts, found)), found
 
 
-def _given(folder: Path, head: Held, artifacts: Sequence[Path], nouns: dict[str, Any]) -> Iterator[Finding]:
-    """Puts what was read into `nouns`; what was not given stays open."""
+def _given(head: Held, artifacts: Sequence[Path], found: Given) -> Iterator[Finding]:
+    """Puts what was read into `found`; what was not given stays open."""
     stated = {name: str(entry.get("hash")) for name, entry in head.table("inputs").items()}
-    places: dict[str, Path] = {}
     seen: set[str] = set()
     for place in artifacts:
         kind = next((kind for kind in KINDS if (place / f"{kind}.json").is_file()), None)
@@ -71,15 +68,15 @@ def _given(folder: Path, head: Held, artifacts: Sequence[Path], nouns: dict[str,
         if mine:
             what = "split.json is the one" if kind == "split" else "is the one, every byte of it"
             yield confirmed("inputs", f"{mine[0]}: {place} {what} ({noun.hash[:16]}).")
-            nouns[kind], places[kind] = noun, place
+            found.nouns.update(dict.fromkeys(mine, noun))
+            found.places.update(dict.fromkeys(mine, place))
         else:
             wanted = ", ".join(stated[name][:16] for name in names) or "none"
             yield broken("inputs", f"{kind}: {place} has the hash {noun.hash[:16]}, the evidence stands on {wanted}.")
         seen |= set(mine) if mine or len(names) > 1 else set(names)
         yield from _leaks(head, (mine or [kind])[0], noun)
-    yield from _estimates(head, nouns)
-    yield from _before(head, nouns, places)
-    yield from _shown(folder, nouns)
+    yield from _estimates(head, found.nouns)
+    yield from _before(head, found.nouns, found.places)
     left = [name for name in stated if name not in seen]
     if left:
         yield opened("inputs", f"what lies behind the hashes of {', '.join(left)}: their folders were not given.")
@@ -134,25 +131,3 @@ def _before(head: Held, nouns: Mapping[str, Any], places: Mapping[str, Path]) ->
         yield confirmed(
             "inputs", f"{len(anew)} numbers measured before the trials are those of twin, posterior, coverage."
         )
-
-
-def _shown(folder: Path, nouns: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the report shows of the folders."""
-    try:
-        told = json.loads((folder / "report.json").read_bytes())["inputs"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return  # said already where the report was looked at
-    anew: dict[str, Any] = {}
-    if "twin" in nouns:
-        anew["twin"] = twin_of(nouns["twin"])
-    if "posterior" in nouns:
-        anew["posterior"] = posterior_of(nouns["posterior"])
-    if {"posterior", "randomization"} <= set(nouns):
-        anew["ranges"] = ranges_of(nouns["randomization"], nouns["posterior"])
-    if "trials" in nouns:
-        anew["summary"] = summary_of(nouns["trials"].summary)
-    wrong = [name for name, value in anew.items() if not same(value, told.get(name))]
-    for name in wrong:
-        yield broken("report", f"report.json: what it shows of the {name} is not what the folder holds.")
-    if anew and not wrong:
-        yield confirmed("report", f"report.json: what it shows of {', '.join(anew)} is what the folders hold.")

@@ -96,7 +96,7 @@ def gather(folders: Folders) -> Gathered:
         policies={name: read_policy(path) for name, path in loaded.items()},
         sizes={name: _bytes(path) for name, path in places.items()},
         coverage=_coverage(folders, randomization, split),
-        curves={name: rows for name, path in loaded.items() if (rows := _curve(path))},
+        curves={name: rows for name, path in loaded.items() if (rows := curve_of(path))},
         pictures={} if folders.pictures is None else _pictures(folders.pictures),
     )
     check_parents(found)
@@ -125,7 +125,7 @@ def _coverage(folders: Folders, randomization: Randomization, split: Split) -> d
     return told
 
 
-def _curve(folder: Path) -> tuple[dict[str, float], ...]:
+def curve_of(folder: Path) -> tuple[dict[str, float], ...]:
     """The rows of metrics.jsonl beside a policy, where training left one: numbers only."""
     path = folder / "metrics.jsonl"
     if not path.is_file():

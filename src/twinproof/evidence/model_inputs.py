@@ -12,6 +12,7 @@ from twinproof.evidence.model_summary import curves_of, summary_of
 from twinproof.evidence.model_traces import short
 from twinproof.nouns.belief import Prior
 from twinproof.nouns.hashing import Json
+from twinproof.nouns.policy import Policy
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.strict import plain
@@ -30,12 +31,9 @@ def inputs_of(found: Gathered) -> dict[str, Json]:
         "twin": twin_of(found.twin),
         "posterior": posterior_of(found.posterior),
         "ranges": ranges_of(found.randomization, found.posterior),
-        "coverage": None if found.coverage is None else _coverage(found.coverage),
+        "coverage": None if found.coverage is None else coverage_of(found.coverage),
         "training": {name: curves for name, rows in found.curves.items() if (curves := curves_of(rows))},
-        "policies": {
-            name: {"kind": policy.kind, "seed": policy.seed, "deployable": policy.deployable}
-            for name, policy in found.policies.items()
-        },
+        "policies": {name: policy_of(policy) for name, policy in found.policies.items()},
         "pictures": sorted(found.pictures),
         "summary": summary_of(found.trials.summary),
     }
@@ -199,6 +197,12 @@ def ranges_of(randomization: Randomization, posterior: Posterior) -> list[dict[s
     return rows
 
 
-def _coverage(told: Mapping[str, Any]) -> dict[str, Json]:
+def policy_of(policy: Policy) -> dict[str, Json]:
+    """What kind of policy it is."""
+    return {"kind": policy.kind, "seed": policy.seed, "deployable": policy.deployable}
+
+
+def coverage_of(told: Mapping[str, Any]) -> dict[str, Json]:
+    """What the report shows of the range-miss test."""
     names = ("level", "covered", "interval", "covered_by_parameters_alone", "episodes", "judged_on", "widened")
     return {name: plain(told[name]) for name in (*names, "misses", "signals", "notes") if told.get(name) is not None}

@@ -198,10 +198,13 @@ def _size(count: int) -> str:
 def checking(told: Mapping[str, Any]) -> str:
     """What a stranger does to check it."""
     words = (
-        "<p>The audit hashes every file again, replays the ledger, computes every figure of this page anew from "
-        "trials.parquet, and says in plain words what it could and could not confirm.</p>"
+        "<p>The audit hashes every file again, replays the ledger, and computes anew: success, metrics, bias, "
+        "failures, ranks and claims from trials.parquet, differences over time and events from the traces. What this "
+        "page shows of the twin, the posterior, the ranges, their coverage, policies, training and replays is held "
+        "against the folders that are given. What could not be confirmed is named, in plain words.</p>"
     )
-    commands = "twinproof audit EVIDENCE\ntwinproof audit EVIDENCE split twin posterior randomization policy\n"
+    commands = "twinproof audit EVIDENCE\n"
+    commands += "twinproof audit EVIDENCE recording split twin posterior randomization panel trials policy\n"
     commands += "twinproof verify EVIDENCE --key PUBLIC_KEY"
     links = " · ".join(
         f'<a href="{file}">{file}</a>' for file in ("evidence.json", "trials.parquet", "report.json", "report.md")

@@ -1,7 +1,7 @@
 """Evidence: what was claimed, on what, and everything a stranger needs to check it.
 
 evidence.json     hashes of all inputs, fits with the episodes they read, parameters, ranges, panel, versions, claims
-trials.parquet    one row per trial; every figure of the report is computed from it
+trials.parquet    one row per trial; success, metrics, bias, failures, ranks are computed from it
 traces/HASH/      what happened in each trial
 report.html       for people; made from the rest, so the evidence's hash does not depend on it
 report.md …       the documents beside it: the report in other forms, pictures, a scene, the crate's description
