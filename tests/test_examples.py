@@ -1,6 +1,5 @@
 """Every example runs, in its small form, as its page says."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -10,8 +9,10 @@ import pytest
 
 from twinproof.cli import main
 from twinproof.nouns.posterior import Posterior
+from twinproof.nouns.split import Split
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+PENDULUM = (("joint", "damping"), ("joint", "frictionloss"), ("actuator", "delay"))
 
 
 def twinproof(*arguments):
@@ -31,13 +32,25 @@ def test_trajectories_of_a_pendulum_that_mujoco_never_saw_give_its_values(tmp_pa
     assert posterior.mean("joint.hinge.frictionloss") == pytest.approx(0.04, rel=0.3)
 
 
-@pytest.mark.parametrize("name", ["ros2_bag", "lerobot"])
-def test_a_job_runs_as_far_as_a_twin_and_its_last_stage_is_known(tmp_path, capsys, name):
-    twinproof("run", EXAMPLES / name / "job.toml", "--until", "reconstruct", "--out", tmp_path / "run")
-    capsys.readouterr()
-    twinproof("status", tmp_path / "run", "--json")
-    states = {row["stage"]: row["state"] for row in json.loads(capsys.readouterr().out)}
-    assert states == {"lab": "done", "recording": "done", "split": "done", "twin": "done", "posterior": "to do"}
+@pytest.mark.parametrize(
+    ("name", "small", "identified"),
+    [
+        ("ros2_bag", {}, {f"{part}.{joint}.{what}" for joint in ("shoulder", "elbow") for part, what in PENDULUM}),
+        ("lerobot", {"episodes = 4": "episodes = 3"}, {"joint.waist.damping", "joint.waist.frictionloss"}),
+    ],
+)
+def test_a_job_runs_to_parameters_that_tell_episodes_it_was_not_fitted_to(tmp_path, name, small, identified):
+    job = (EXAMPLES / name / "job.toml").read_text()
+    for old, new in {**small, "[identify]": "[identify]\nfree_starts = false"}.items():
+        assert old in job
+        job = job.replace(old, new)
+    (tmp_path / "job.toml").write_text(job)
+    twinproof("run", tmp_path / "job.toml", "--out", tmp_path / "run")
+    posterior, split = Posterior.load(tmp_path / "run" / "posterior"), Split.load(tmp_path / "run" / "split")
+    assert set(posterior.ids) == identified
+    assert set(posterior.episodes) == set(split.calibration)
+    assert set(posterior.diagnostics["validation"]["episodes"]) == set(split.validation)
+    assert posterior.diagnostics["validation"]["covered"] > 0.8
 
 
 def test_pictures_alone_become_splats(tmp_path):
