@@ -149,7 +149,7 @@ def _open(folder: Path, told: Held, given: Given, compared: set[str], policies: 
         yield opened("report", f"what the report shows of {'; '.join(left)}: taken as stated without these folders.")
     if "summary" in compared and (measured := [name for name in parts if name != "notes"]):
         text = f"{' and '.join(measured)}: as the trials' folder has them"
-        yield opened("report", f"{text}; they need the policies and a simulator, and were not computed anew.")
+        yield opened("report", f"{text}; evaluate computed them, and this audit did not.")
     if any(name.startswith("training of") for name in compared):
         yield opened(
             "report", "curves of training: as metrics.jsonl beside the policies has them; no hash holds that file."
