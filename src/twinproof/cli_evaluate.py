@@ -182,7 +182,7 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.nouns.split import Split
     from twinproof.nouns.store import Store
     from twinproof.nouns.twin import Twin
-    from twinproof.tasks.experts import expert_where_known
+    from twinproof.tasks.experts import expert_by_name
 
     for path in (config.out, config.plots, config.lerobot):
         if path is not None and path.exists():
@@ -190,6 +190,7 @@ def evaluate(config: Evaluate) -> int:
     frozen, split, twin = Frozen.load(config.panel), Split.load(config.split), Twin.load(config.twin)
     name = task_name(frozen, config.panel)
     task = task_of_panel(frozen, name, twin, home_of(config.home, name, twin, split))
+    script = expert_by_name(name, task)
     beliefs = _beliefs(config, twin)
     stated = next((domain.description for domain in frozen.domains if domain.kind == "real"), "")
     pictures = pictures_in(frozen.task.contract)
@@ -200,12 +201,12 @@ def evaluate(config: Evaluate) -> int:
         split,
         task,
         beliefs,
-        contenders_of(config.policy, task),
+        contenders_of(config.policy, task, script),
         Store(work),
         _watched(config, place, task, beliefs, split),
         None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
         "" if config.logged is None else f"logged trials in {config.logged.name}",
-        expert_where_known(task),
+        script,
         config.change,
         None if config.safety is None else _limits(config.safety, task.machine, twin),
         None if not config.on else _elsewhere(config, work),

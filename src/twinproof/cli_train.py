@@ -56,7 +56,7 @@ class Train:
     steps: int = 1_000_000
     """Environment steps of each seed."""
     target: float | None = None
-    """Stop when this share of the newest episodes succeeds, such as 0.97."""
+    """Stop when this share of the episodes that the policy is judged in, between parts of the training, succeeds."""
     seeds: int = 1
     """How many policies, from --seed on."""
     seed: int = 0
@@ -82,7 +82,7 @@ class Train:
     tensorboard: bool = False
     """Also write TensorBoard files, into OUT/tensorboard."""
     probe: bool = True
-    """First see whether the task's expert ever succeeds, and stop if not."""
+    """First see whether the task's expert ever succeeds, and stop if not; without one, say what chance came to."""
     on: str = ""
     """Where --seeds are learned: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md). Same policies anywhere."""
     updates: int = 400
@@ -100,6 +100,8 @@ class Train:
     changed as the randomisation says, in place of object poses."""
     pixels: int = 64
     """How wide its pictures are."""
+    safety: Path | None = None
+    """Limits that breaking costs, in all but imitation: the safety.toml of `twinproof evaluate` (docs/policies.md)."""
     model_error: bool = False
     """Joints also stray at random, as far as the posterior behind the ranges could not explain."""
 
@@ -111,10 +113,12 @@ def train(config: Train) -> int:
 
     if config.on and config.seeds > 1:
         return _spread(config)
+    if config.on:
+        report.say(f"one seed is learned here: --on {config.on} spreads several (--seeds).")
     asked = ground.Asked(**_without_place(config))
     try:
         with bar("train") as progress:
-            found = command.run(asked, progress, _dress(config))
+            found = command.run(asked, progress, _dress(config), report.say)
     except KeyboardInterrupt:
         sys.stderr.write(
             f"stopped: {command.run_folder(asked)} has the checkpoints; the same command goes on from there\n"
@@ -139,7 +143,7 @@ def _spread(config: Train) -> int:
 
     asked = ground.Asked(**_without_place(config))
     with bar("train") as progress:
-        found = learn_spread(asked, place_of(config.on, command.run_folder(asked)), progress)
+        found = learn_spread(asked, place_of(config.on, command.run_folder(asked)), progress, report.say)
     settings.save(settings.resolved(config, "train"), config.out)
     report.policies(found, config.out)
     return 0

@@ -65,7 +65,7 @@ def served(practice, tmp_path):
     panel = freeze(task.panel_task(), split, Design(domains_of(["twin=4"]), conditions=1))
 
     def make(address: str) -> tuple[Examination, Contender]:
-        (who,) = contenders_of([saved(served_spring(address, task, 3), tmp_path / "policy")], task)
+        (who,) = contenders_of([saved(served_spring(address, task, 3), tmp_path / "policy")], task, None)
         return Examination(panel, split, task, Beliefs(twin), (who,), Store(tmp_path / "store")), who
 
     return make, task

@@ -265,7 +265,7 @@ def test_a_served_policy_that_looks_at_pictures_sits_a_whole_panel_over_loopback
         server = Server(address, "openpi", SEND, (Received(("actions",)),), "swing to the mark", timeout_s=5.0)
         policy = served_policy(server, contract_of(task, CHUNK))
         policy.save(tmp_path / "vla")
-        (vla,) = contenders_of([f"vla={tmp_path / 'vla'}"], task)
+        (vla,) = contenders_of([f"vla={tmp_path / 'vla'}"], task, None)
         exam = panel_of(vla)
         found = examine(exam)
         vla.actor._actor.close()

@@ -19,6 +19,7 @@ from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.split import Split
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
+from twinproof.tasks.experts import expert_of
 from twinproof.tasks.named import task_named
 
 DRIVER = """
@@ -106,11 +107,11 @@ def test_a_first_reading_that_is_missing_does_not_count_as_a_home():
 
 def test_policies_and_labels_are_read_from_texts(practice):
     task = task_named("reach", Twin.load(practice.twin))
-    (one,) = contenders_of(["best=expert"], task)
+    (one,) = contenders_of(["best=expert"], task, expert_of(task))
     assert one.name == "best"
     for text in ("best", "=expert", "best="):
         with pytest.raises(ConfigError, match="Write NAME=FOLDER"):
-            contenders_of([text], task)
+            contenders_of([text], task, None)
     assert only_of(["object=can_03"]) == {"object": "can_03"}
     with pytest.raises(ConfigError, match="Write KEY=VALUE"):
         only_of(["object"])

@@ -63,7 +63,7 @@ def sat(practice, tmp_path):
         place = Place(robot, "lab", patient=robot.patient) if robot else None
         with openpi(talking(task, CHUNK, reply), heard=heard) as address:
             name = tmp_path / str(len(list(tmp_path.iterdir())))
-            (who,) = contenders_of([saved(served_spring(address, task, CHUNK, **more), name)], task)
+            (who,) = contenders_of([saved(served_spring(address, task, CHUNK, **more), name)], task, None)
             begun: list[int] = []
             exam = Examination(panel, split, task, Beliefs(twin), (who,), Store(tmp_path / f"{name.name}s"), place,
                                change="another way to ask")  # fmt: skip
@@ -115,7 +115,9 @@ def test_a_robot_whose_time_waits_is_late_as_the_twin_is(sat):
 
 def test_a_latency_is_measured_where_none_is_stated(practice, tmp_path):
     task = reach.of(Twin.load(practice.twin), horizon_s=0.6)
-    (who,) = contenders_of([saved(served_spring("ws://127.0.0.1:9", task, 4, asynchronous=True), tmp_path / "p")], task)
+    (who,) = contenders_of(
+        [saved(served_spring("ws://127.0.0.1:9", task, 4, asynchronous=True), tmp_path / "p")], task, None
+    )
     assert isinstance(who.actor, Delayed)
     assert isinstance(who.on_robot, Background)
     assert who.on_robot._actor is not who.actor._actor  # a connection of its own

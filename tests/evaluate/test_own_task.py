@@ -13,13 +13,13 @@ from tests.nouns import examples
 from tests.policies.nets import policy
 from tests.tasks.scenes import home, lab_scene
 from twinproof.lab.hands import human_track
-from twinproof.nouns.errors import EvidenceError, PanelError, TaskError
+from twinproof.nouns.errors import EvidenceError, PanelError
 from twinproof.nouns.panel import Panel
 from twinproof.nouns.strict import build, plain
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
 from twinproof.tasks.machine import Machine
-from twinproof.tasks.named import own_task, task_named
+from twinproof.tasks.named import task_named
 from twinproof.tasks.things import thing_of
 from twinproof.train.retarget import Retarget, recording_of, retarget
 
@@ -53,7 +53,7 @@ def test_a_file_of_ones_own_is_frozen_and_run(pushing, hoverer, tmp_path, capsys
     assert found.parents["panel"] == frozen.hash
     assert not list(panel.rglob("*.pyc"))
     assert twinproof("evaluate", panel, *where, "--policy", "a=expert", "--out", tmp_path / "other") == 1
-    assert "there is no scripted expert for the task 'hover'" in capsys.readouterr().err
+    assert "a task of your own has no script" in capsys.readouterr().err
     (panel / "task" / "hover.py").write_text(OWN.read_text().replace("NEAR_M, STAY_S = 0.12, 0.02", "0.12, 0.5"))
     assert twinproof(*run, "--out", tmp_path / "again") == 1
     assert "hover.py was changed since it was written" in capsys.readouterr().err
@@ -78,12 +78,6 @@ def test_evidence_names_the_file_of_the_task_and_a_panel_without_one_is_what_it_
     assert "task_files" not in examples.panel().head()
     back = build(Panel, plain(panel), "evidence.json: panel", EvidenceError)
     assert back == panel
-
-
-def test_a_file_may_not_call_its_task_what_one_of_ours_is_called(tmp_path):
-    (tmp_path / "mine.py").write_text(OWN.read_text().replace('name="hover"', 'name="push"'))
-    with pytest.raises(TaskError, match="is called 'push', as one of ours is"):
-        own_task(tmp_path / "mine.py", lab_scene("push"), home=home("push"))
 
 
 def test_a_panel_that_lost_its_file_is_refused(pushing, tmp_path):

@@ -28,7 +28,6 @@ from twinproof.policies.served import ServedActor
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
 from twinproof.tasks import named
-from twinproof.tasks.experts import expert_of
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.task import TaskSpec
 
@@ -112,15 +111,17 @@ def recorded_home(recording: Recording, joints: Sequence[str]) -> dict[str, floa
     return {name: float(np.median(values)) for name, values in first.items()}
 
 
-def contenders_of(texts: Sequence[str], task: TaskSpec) -> tuple[Contender, ...]:
-    """Policies from NAME=FOLDER (or a served.toml, or an ONNX graph), or NAME=expert for the task's own script."""
+def contenders_of(texts: Sequence[str], task: TaskSpec, script: Actor | None) -> tuple[Contender, ...]:
+    """Policies from NAME=FOLDER (or a served.toml, or an ONNX graph), or NAME=expert for the task's script, if any."""
     found = []
     for text in texts:
         name, sign, where = text.partition("=")
         if not sign or not name.strip() or not where.strip():
             raise ConfigError(f"--policy {text!r} cannot be read. Write NAME=FOLDER, or NAME={EXPERT}.")
         if where == EXPERT:
-            found.append(Contender(name, expert_of(task), content_hash([EXPERT, task.name, __version__])))
+            if script is None:
+                raise ConfigError(f"--policy {text!r}: a task of your own has no script. Name the folder of a policy.")
+            found.append(Contender(name, script, content_hash([EXPERT, task.name, __version__])))
             continue
         found.append(_contender(name, read_policy(Path(where))))
     return tuple(found)

@@ -25,6 +25,7 @@ from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.split import Split
 from twinproof.nouns.store import Store
 from twinproof.nouns.twin import Twin
+from twinproof.tasks.experts import expert_by_name
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ def run_lot(folder: Path, told: dict[str, Any], policy: str, places: Sequence[in
         None if told["rebuilt"] is None else Twin.load(Path(told["rebuilt"])),
     )
     names = [text.partition("=")[0] for text in told["policy"]]
-    (who,) = contenders_of([text for text in told["policy"] if text.partition("=")[0] == policy], task)
+    mine = [text for text in told["policy"] if text.partition("=")[0] == policy]
+    (who,) = contenders_of(mine, task, expert_by_name(name, task))
     every = list(panel.cells(names))
     cells = [_labelled(every[k], labels) for k in places]
     rebuilt = beliefs.rebuilt if cells[0].domain.kind == "rebuilt" else None

@@ -21,9 +21,6 @@ CLEAR_M = 0.09
 FREE_TURN_M = 0.002  # a hand that only has to be somewhere turns as it likes
 
 
-SCRIPTED = ("reach", "push", "lift", "drawer", "handover", "track")  # tasks that have an expert
-
-
 def expert_of(task: TaskSpec, theta: Theta = NOMINAL) -> Actor:
     """The expert of one of our tasks, for the nominal robot or for one as a Theta describes it, such as a posterior's
     point: an arm whose encoders are off by degrees is then led to where they should be."""
@@ -46,9 +43,9 @@ def expert_of(task: TaskSpec, theta: Theta = NOMINAL) -> Actor:
             raise TaskError(f"there is no scripted expert for the task {task.name!r}. Write one: see nouns/actor.py.")
 
 
-def expert_where_known(task: TaskSpec, theta: Theta = NOMINAL) -> Actor | None:
-    """The expert of one of our tasks; None for a task of the user's own."""
-    return expert_of(task, theta) if task.name in SCRIPTED else None
+def expert_by_name(name: str, task: TaskSpec, theta: Theta = NOMINAL) -> Actor | None:
+    """The expert of the task that `task_named` gives for a name; None for a file of the user's own."""
+    return None if name.endswith(".py") else expert_of(task, theta)
 
 
 class Braced:

@@ -15,7 +15,6 @@ from twinproof.tasks import drawer, handover, lift, push, reach, track
 from twinproof.tasks.task import TaskSpec
 
 TASKS = ("reach", "push", "lift", "drawer", "handover")
-TRACK = "track"  # what the task of a motion is called
 
 
 def task_named(
@@ -54,8 +53,6 @@ def own_task(
     found = of(scene, home=home, relative=relative)
     if not isinstance(found, TaskSpec):
         raise TaskError(f"of(…) in {path} gave {type(found).__name__!r}. It must give a TaskSpec.")
-    if found.name in (*TASKS, TRACK):
-        raise TaskError(f"the task of {path} is called {found.name!r}, as one of ours is. Give it a name of its own.")
     return found
 
 

@@ -15,12 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import StoreError
 from twinproof.nouns.files import new_folder
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.policy import Contract, Policy
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.policies.load import actor_of
+from twinproof.tasks.arena import Arena
 from twinproof.tasks.feasible import feasible
 from twinproof.train.checkpoint import Run
 from twinproof.train.curve import draw_curve
@@ -33,6 +35,7 @@ from twinproof.train.torch_extra import check_device, quiet_torch
 from twinproof.train.vec_env import Dress
 from twinproof.train.written import Origin, Trained, policy_of, residual_of
 
+Say = Callable[[str], None]
 JUDGED = 200  # episodes that a finished policy is judged in, where nothing else was asked for
 PROBED = 32  # episodes that the expert tries before
 JUDGED_OFTEN = 50  # episodes after each segment of training
@@ -50,6 +53,7 @@ IRRELEVANT = (
     "base",
     "twin",
     "randomization",
+    "safety",
 )
 
 
@@ -63,9 +67,11 @@ class Made:
     judged: Judged
 
 
-def run(asked: Asked, progress: Progress = quiet, dress: Dress | None = None) -> tuple[Made, ...]:
+def run(
+    asked: Asked, progress: Progress = quiet, dress: Dress | None = None, say: Say = lambda text: None
+) -> tuple[Made, ...]:
     """Trains every seed and writes its policy; what was done before a kill is not done again. Pictures are changed by
-    `dress` while it learns."""
+    `dress` while it learns; `say` is told what a probe without an expert found."""
     check_device(asked.device)
     if asked.out.exists() and any(asked.out.iterdir()):
         raise StoreError(f"{asked.out} exists and is not empty. Nothing is overwritten: name another folder.")
@@ -73,7 +79,7 @@ def run(asked: Asked, progress: Progress = quiet, dress: Dress | None = None) ->
     if asked.probe:
         progress(0, "probing the task", None)
         blind = replace(ground.blind(), asked=replace(asked, device="cpu", cameras=()))
-        feasible(blind.arena(PROBED, asked.seed), ground.expert)
+        probed(blind.arena(PROBED, asked.seed), ground.expert, say)
     seeds = range(asked.seed, asked.seed + asked.seeds)
     root = run_folder(asked)
     with quiet_torch():
@@ -91,6 +97,15 @@ def run(asked: Asked, progress: Progress = quiet, dress: Dress | None = None) ->
     return tuple(made)
 
 
+def probed(arena: Arena, expert: Actor | None, say: Say) -> None:
+    """Whether the task can be done: an expert that never succeeds is an error, what chance came to is said."""
+    found = feasible(arena, expert)
+    if expert is not None:
+        return
+    more = "" if found.succeeded else ". It may be hard, or impossible: look at one episode before you wait for hours"
+    say(f"probe of {arena.task.name!r}: {found.told}{more}.")
+
+
 def run_folder(asked: Asked) -> Path:
     """Where a run keeps its metrics and checkpoints until its policies are written."""
     return asked.out.with_name(f".{asked.out.name}.training")
@@ -99,7 +114,7 @@ def run_folder(asked: Asked) -> Path:
 def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Policy, Outcome, Judged]:
     asked, started = ground.asked, datetime.now(UTC)
     contract = contract_of(ground)
-    begun = run.begin(contract, {**_decides(asked), **ground.parents, "seed": seed})
+    begun = run.begin(contract, {**_decides(asked), **ground.parents, **ground.limits, "seed": seed})
     learner = ground.learner(seed)
     budget = Budget(asked.steps, asked.target, segment=SEGMENT.get(asked.algo, 20))
     cpu = replace(ground, asked=replace(asked, device="cpu"))
@@ -119,6 +134,7 @@ def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Pol
         "iterations": outcome.iterations,
         "worlds": asked.worlds,
         "success_while_training": outcome.success,
+        **ground.limits,
     }
     if isinstance(learner, StagedLearner):
         told["stage"] = learner.stage

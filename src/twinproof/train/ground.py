@@ -8,21 +8,25 @@ from pathlib import Path
 
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.hashing import content_hash
 from twinproof.nouns.policy import Policy, require_same
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.split import Split
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
 from twinproof.policies.load import actor_of
+from twinproof.policies.safety import Safety
+from twinproof.policies.safety_file import read_safety
 from twinproof.sim.scene import Scene
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.conditions import delays_s
-from twinproof.tasks.experts import expert_where_known
+from twinproof.tasks.experts import expert_by_name
 from twinproof.tasks.eyes import SplatEyes, with_pictures
+from twinproof.tasks.machine import Machine
 from twinproof.tasks.named import home_of, task_named
 from twinproof.tasks.task import TaskSpec
 from twinproof.train.actors import FastSac, FastTd3
-from twinproof.train.costs import Costs
+from twinproof.train.costs import Costs, costs_of
 from twinproof.train.images import Seeing
 from twinproof.train.imitate import Dagger, DaggerLearner, Fit
 from twinproof.train.latent import Latent, LatentLearner
@@ -35,6 +39,7 @@ from twinproof.train.vec_env import Base, Dress, VecEnv
 
 FRESH = 3_000_009  # stages are judged with draws and starts that nothing else has
 SEEING = ("ppo", "dagger", "clone", "student")  # what learns from pictures
+PAYING = ("ppo", "teacher", "rma", "fasttd3", "fastsac", "progressive", "residual")  # what learns from a reward
 ON_GPU = ("ppo", "teacher", "rma", "fasttd3", "fastsac", "progressive")
 
 
@@ -73,6 +78,7 @@ class Asked:
     input_noise: float = 0.02
     mix: float = 0.5
     spread: float = 0.05
+    safety: Path | None = None
 
     def __post_init__(self) -> None:
         needs = {"student": ("teacher", self.teacher), "residual": ("base", self.base)}
@@ -107,6 +113,8 @@ class Asked:
             raise ConfigError(
                 f"--mix is {self.mix:g} and --input-noise {self.input_noise:g}; both are shares from 0 to 1."
             )
+        if self.safety is not None and self.algo not in PAYING:
+            raise ConfigError(f"--safety is what {', '.join(PAYING)} pay for; {self.algo} has no reward. Leave it out.")
         if self.target is not None and not 0 < self.target <= 1:
             raise ConfigError(f"--target is {self.target}; it is a share above 0 and at most 1.")
 
@@ -125,6 +133,7 @@ class Ground:
     lessons: Lessons | None = None  # what its calibration episodes show
     eyes: SplatEyes | None = None  # where the policy sees pictures
     dress: Dress | None = None  # how pictures are changed for training
+    safety: Safety | None = None  # limits that will be kept at deployment
 
     @staticmethod
     def of(asked: Asked, dress: Dress | None = None) -> Ground:
@@ -134,7 +143,7 @@ class Ground:
         if draws is not None and asked.strength != 1.0:
             draws = draws.at(asked.strength)
         task = task_named(asked.task, twin, home=home_of(asked.home), relative=asked.relative)
-        expert = expert_where_known(task, _known(draws))
+        expert = expert_by_name(asked.task, task, _known(draws))
         other = asked.teacher if asked.algo == "student" else asked.base if asked.algo == "residual" else None
         policy = None if other is None else Policy.load(other)
         if policy is not None and asked.algo == "student":
@@ -143,7 +152,8 @@ class Ground:
             require_same(task.deployable, policy.contract, f"the base {asked.base}")
         split = Split.load(asked.split) if asked.split and asked.algo in ("clone", "dagger") else None
         lessons = None if split is None else lessons_of(split.parts()[0], task, asked.history)
-        found = Ground(asked, twin, draws, task, expert, policy, split, lessons, dress=dress)
+        safety = None if asked.safety is None else _limits(asked.safety, task.machine)
+        found = Ground(asked, twin, draws, task, expert, policy, split, lessons, dress=dress, safety=safety)
         if not asked.cameras:
             return found
         eyes = SplatEyes(twin, asked.cameras, width=asked.pixels)
@@ -154,6 +164,16 @@ class Ground:
         asked = replace(self.asked, cameras=())
         task = task_named(asked.task, self.twin, home=home_of(asked.home), relative=asked.relative)
         return replace(self, asked=asked, eyes=None, task=task)
+
+    @property
+    def costs(self) -> Costs:
+        """What breaking a limit costs: the robot's own, and those of --safety."""
+        return Costs() if self.safety is None else costs_of(self.safety, self.task.machine)
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """The hash of the limits of --safety, where there are any."""
+        return {} if self.safety is None else {"safety": content_hash(self.safety.told())}
 
     @property
     def parents(self) -> dict[str, str]:
@@ -182,22 +202,22 @@ class Ground:
         fit = Fit(asked.updates, hidden=asked.hidden, history=asked.history, noise=asked.input_noise)
         match asked.algo:
             case "ppo":
-                env = VecEnv(arena, asked.device, costs=Costs(), dress=self.dress)
+                env = VecEnv(arena, asked.device, costs=self.costs, dress=self.dress)
                 return PpoLearner(env, ppo, seed, PLAIN if self.eyes is None else Seeing())
             case "teacher":
-                return PpoLearner(VecEnv(arena, asked.device, costs=Costs(), teacher=True), ppo, seed)
+                return PpoLearner(VecEnv(arena, asked.device, costs=self.costs, teacher=True), ppo, seed)
             case "rma":
-                env, latent = VecEnv(arena, asked.device, costs=Costs()), Latent(history=asked.history)
+                env, latent = VecEnv(arena, asked.device, costs=self.costs), Latent(history=asked.history)
                 return LatentLearner(env, ppo, latent, seed, asked.steps)
             case "fasttd3" | "fastsac":
                 way, how = FastTd3() if asked.algo == "fasttd3" else FastSac(), OffPolicy(hidden=asked.hidden)
-                return OffPolicyLearner(VecEnv(arena, asked.device, costs=Costs()), way, how, seed)
+                return OffPolicyLearner(VecEnv(arena, asked.device, costs=self.costs), way, how, seed)
             case "progressive":
                 return self._staged(ppo, seed)
             case "residual":
                 assert self.other is not None
                 on = Base(actor_of(self.other), asked.share)
-                return PpoLearner(VecEnv(arena, costs=Costs(), on=on), ppo, seed)
+                return PpoLearner(VecEnv(arena, costs=self.costs, on=on), ppo, seed)
             case "student":
                 assert self.other is not None
                 return DaggerLearner(VecEnv(arena, dress=self.dress), actor_of(self.other), Dagger(fit), seed)
@@ -217,9 +237,13 @@ class Ground:
         asked, stages, cpu = self.asked, Stages(), replace(self, asked=replace(self.asked, device="cpu"))
         train, fresh = (stage_thetas(self.draws, self.task, stages, s) for s in (seed, seed + FRESH))
         delays = delays_s([theta for each in (*train, *fresh) for theta in each])
-        envs = [VecEnv(self.arena(asked.worlds, seed, each, delays), asked.device, costs=Costs()) for each in train]
+        envs = [VecEnv(self.arena(asked.worlds, seed, each, delays), asked.device, costs=self.costs) for each in train]
         panels = [cpu.arena(stages.judged, seed + FRESH, each, delays) for each in fresh]
         return StagedLearner(envs, panels, self.task.deployable, stages, ppo, seed)
+
+
+def _limits(path: Path, machine: Machine) -> Safety:
+    return read_safety(path, machine.joints, machine.limits, machine.rate_hz, machine.scene)
 
 
 def _known(draws: Randomization | None) -> Theta:

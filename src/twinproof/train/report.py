@@ -11,6 +11,11 @@ from twinproof.train.command import Made
 from twinproof.train.seeds import Came
 
 
+def say(text: str) -> None:
+    """A line."""
+    sys.stdout.write(text + "\n")
+
+
 def policies(made: Sequence[Made | Came], out: Path) -> None:
     """A line a policy, and where everything lies."""
     for each in made:

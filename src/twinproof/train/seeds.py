@@ -20,14 +20,13 @@ from twinproof.nouns.policy import Policy
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.store import Store
 from twinproof.nouns.strict import plain
-from twinproof.tasks.feasible import feasible
 from twinproof.train import command
 from twinproof.train.ground import Asked, Ground
 from twinproof.train.judge import Judged
 
 FORMAT = "twinproof/trained-seed/1"
 OWN = ("out", "seeds", "seed", "probe")  # what a piece is told apart, or does not need
-PATHS = ("twin", "randomization", "split", "teacher", "base")
+PATHS = ("twin", "randomization", "split", "teacher", "base", "safety")
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,9 @@ def learn_one(folder: Path, told: dict[str, Any], seed: int) -> None:
     write_json(folder / "seed.json", {"format": FORMAT, **about, "judged": plain(made.judged)})
 
 
-def learn_spread(asked: Asked, where: Where, progress: Progress = quiet) -> tuple[Came, ...]:
+def learn_spread(
+    asked: Asked, where: Where, progress: Progress = quiet, say: command.Say = lambda text: None
+) -> tuple[Came, ...]:
     """All seeds, each where there is room; OUT/seed0, OUT/seed1, … as when they are learned here."""
     if asked.out.exists() and any(asked.out.iterdir()):
         raise StoreError(f"{asked.out} exists and is not empty. Nothing is overwritten: name another folder.")
@@ -67,15 +68,19 @@ def learn_spread(asked: Asked, where: Where, progress: Progress = quiet) -> tupl
     ground = Ground.of(asked)
     if asked.probe:
         progress(0, "probing the task", None)
-        feasible(Ground.of(replace(asked, device="cpu")).arena(command.PROBED, asked.seed), ground.expert)
+        command.probed(Ground.of(replace(asked, device="cpu")).arena(command.PROBED, asked.seed), ground.expert, say)
     told: dict[str, Json] = {name: plain(value) for name, value in vars(asked).items() if name not in OWN}
     decides = {name: value for name, value in told.items() if name not in PATHS}
     told |= {name: str(getattr(asked, name).absolute()) for name in PATHS if getattr(asked, name) is not None}
-    if asked.task.endswith(".py"):
+    if Path(asked.task).exists():  # a file or a motion of the user's own
         told["task"] = str(Path(asked.task).absolute())
     seeds = range(asked.seed, asked.seed + asked.seeds)
     pieces = [
-        Piece(content_key("train", decides, ground.parents, seed, __version__), (told, seed), f"seed {seed}")
+        Piece(
+            content_key("train", decides, {**ground.parents, **ground.limits}, seed, __version__),
+            (told, seed),
+            f"seed {seed}",
+        )
         for seed in seeds
     ]
     work = command.run_folder(asked) / "seeds"

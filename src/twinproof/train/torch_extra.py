@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -26,10 +27,15 @@ def check_device(device: str) -> str:
     torch = torch_module()
     if device == "cpu":
         return device
-    if not device.startswith("cuda"):
+    if not re.fullmatch(r"cuda(:\d+)?", device):
         raise MissingExtra(f"the device {device!r} is not known. Name cpu, cuda or cuda:N.")
     if not torch.cuda.is_available():
         raise MissingExtra(f"the device {device!r} was asked for, and no CUDA device answers. Train with --device cpu.")
+    count, number = torch.cuda.device_count(), int(device.partition(":")[2] or 0)
+    if number >= count:
+        raise MissingExtra(
+            f"the device {device!r} was asked for, and cuda:0 to cuda:{count - 1} answer. Name one of them."
+        )
     return device
 
 

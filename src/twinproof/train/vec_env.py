@@ -107,7 +107,7 @@ class VecEnv:
         commands = self._centre + self._half * cut
         told = self.arena.step(commands.numpy() if self.arena.xp is np else commands)
         done = self._tensor(told.done)
-        terms = {**told.rewards, **self._costs.terms(told)}
+        terms = {**told.rewards, **self._costs.terms(told, self.arena.sensed.torque)}
         reward = self._tensor(sum(terms.values()))
         self._told, self._theta_before = told, self._theta
         self._look(told.observations)
