@@ -287,4 +287,4 @@ def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Bel
     found = thresholds_of(foresight, split.parts()[1].recording.episodes)
     alarms = f"stops in at most {100 * found.stop_alpha:.0f} % of episodes where all is well"
     report.say(f"monitor: slow at {found.slow:.2f}, stop at {found.stop:.2f} usual errors; {alarms}")
-    return replace(place, watch=guard(foresight, found))
+    return replace(place, watched=found.told(), watch=guard(foresight, found))

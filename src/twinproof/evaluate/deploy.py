@@ -14,11 +14,13 @@ from typing import Protocol
 import numpy as np
 
 from twinproof.evaluate.cameras import pictures_in, taken
+from twinproof.evaluate.foresight import Guarding
 from twinproof.evaluate.runs import Course, Run, run_of
 from twinproof.evaluate.tally import of_driven
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PanelError, PolicyError
 from twinproof.nouns.failure import Failure
+from twinproof.nouns.hashing import Json
 from twinproof.nouns.panel import Cell
 from twinproof.nouns.policy import Channel
 from twinproof.nouns.robot import Observation, Robot, Start
@@ -67,6 +69,7 @@ class Place:
     safety: Safety | None = None
     referee: Callable[[TaskSpec, Setup], bool | None] | None = None  # whose word counts above what was measured
     patient: bool = False  # its time stands still while a policy thinks, as a simulated robot's does
+    watched: Json = None  # what the watch goes by: thresholds, and the false alarms that they promise
     watch: Callable[[], Hook] | None = None  # gives a hook for each trial that slows or stops it (evaluate.foresight)
 
 
@@ -125,6 +128,8 @@ def real_run(
     measured = of_driven(driven, place.robot.rate_hz)
     if isinstance(actor, Background):
         measured |= _of_background(actor, answers)
+    if isinstance(hook, Guarding):
+        measured |= hook.metrics()
     run = run_of(task, referee.course(driven), success, failure, domain=cell.domain.name, note=note, measured=measured)
     return replace(run, shots=shots.kept()), driven
 

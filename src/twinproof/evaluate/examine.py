@@ -36,6 +36,7 @@ from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Rig
 from twinproof.nouns.split import Split
 from twinproof.nouns.store import Store
+from twinproof.nouns.trial import Trial
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
 from twinproof.policies.safety import Safety
@@ -155,7 +156,7 @@ class _Run:
             runs[place] = run
             order.append(place)
         runs = self._labelled(runs)
-        trials = tuple(runs[k].trial(cell, self._metrics(cell, k, runs, replays)) for k, cell in enumerate(self.cells))
+        trials = tuple(self._trial(cell, k, runs, replays) for k, cell in enumerate(self.cells))
         exam.panel.check_trials(trials)
         reality = (exam.place.reality if exam.place else exam.reality) if self._has_real else ""
         figures_told = {
@@ -167,6 +168,7 @@ class _Run:
             "replay": {**told(replays, failed), "protocol": self._protocol()},
             "decomposition": self._taken_apart(runs),
             "order": [self._told(place) for place in order if self.cells[place].domain.kind == "real"],
+            "monitor": self._monitor(trials),
             "notes": self._notes(),
         }
         return Trials(
@@ -185,6 +187,26 @@ class _Run:
             exam.split.ledger.head(),
             {"twinproof": __version__, "engine": engine()},
         )
+
+    def _trial(self, cell: Cell, place: int, runs: Mapping[int, Run], replays: Mapping[Key, Replay]) -> Trial:
+        """The row of a cell, with the metrics that its panel was frozen with."""
+        found = runs[place].trial(cell, self._metrics(cell, place, runs, replays))
+        asked = {metric.name for metric in self.exam.panel.metrics}
+        return replace(found, metrics={name: value for name, value in found.metrics.items() if name in asked})
+
+    def _monitor(self, trials: Sequence[Trial]) -> Json:
+        """How real trials were watched, and how many of them were slowed and stopped; nothing where none was."""
+        by = None if self.exam.place is None else self.exam.place.watched
+        if not isinstance(by, dict):
+            return None
+        mine = [trial.metrics for trial in trials if "fidelity" in trial.metrics]
+        counted: dict[str, Json] = {
+            "trials": len(mine),
+            "slowed": sum(known["slowed_ticks"] > 0 for known in mine),
+            "stopped": sum(known["stopped_ticks"] > 0 for known in mine),
+            "least_fidelity": min((known["fidelity"] for known in mine), default=None),
+        }
+        return {**by, **counted}
 
     def _played(self, who: Contender, runs: Mapping[int, Run]) -> dict[int, Played]:
         """Real trials of a policy beside the twin's with the same seed, by the place of the real one."""
@@ -324,8 +346,10 @@ class _Run:
         twin = self.exam.beliefs.rebuilt if cell.domain.kind == "rebuilt" else self.exam.beliefs.twin
         made = "" if twin is None or cell.domain.kind == "real" else twin.hash
         limits = None if self.exam.limits is None else self.exam.limits.told()
+        watched = self.exam.place.watched if self.exam.place and cell.domain.kind == "real" else None
+        kept = [made, limits, *([] if watched is None else [watched])]
         return content_key(
-            FORMAT, __version__, engine(), self.exam.panel.hash, self.hash_of[cell.policy], where, world, made, limits
+            FORMAT, __version__, engine(), self.exam.panel.hash, self.hash_of[cell.policy], where, world, *kept
         )
 
     def _metrics(
@@ -342,4 +366,4 @@ class _Run:
             apart = apart_rmse(runs[partner].trace, runs[place].trace, self.rig)
             if apart is not None:
                 found["apart_rmse"] = apart
-        return {name: value for name, value in found.items() if name in {m.name for m in self.exam.panel.metrics}}
+        return found

@@ -111,6 +111,9 @@ class Guarding:
 
     foresight: Foresight
     watch: Watch
+    fidelity: float = 1.0  # the lowest so far, a conformal p-value
+    slowed: int = 0  # ticks
+    stopped: int = 0
     _sent: list[np.ndarray] | None = None
     _foreseen: np.ndarray | None = None
 
@@ -118,7 +121,9 @@ class Guarding:
         """Whether to go on, slow down or stop, before the command is sent."""
         told = np.concatenate([seen.position, seen.velocity])
         if self._foreseen is not None:
-            self.watch.update(self._foreseen, told)
+            self.fidelity = min(self.fidelity, self.watch.update(self._foreseen, told).fidelity)
+        self.slowed += self.watch.state == "slow"
+        self.stopped += self.watch.state == "stop"
         if self._sent is None:
             rest = np.zeros(len(command)) if self.foresight.machine.torque_driven else np.array(seen.position)
             self._sent = [rest] * self.foresight.ticks
@@ -126,6 +131,10 @@ class Guarding:
         self._foreseen = self.foresight.next(seen.position[None], seen.velocity[None], past, command[None])[0]
         self._sent = [*self._sent[-self.foresight.ticks :], np.array(command)]
         return self.watch.state
+
+    def metrics(self) -> dict[str, float]:
+        """What was watched, for the trial (evaluate.tally names them)."""
+        return {"fidelity": self.fidelity, "slowed_ticks": float(self.slowed), "stopped_ticks": float(self.stopped)}
 
 
 def guard(

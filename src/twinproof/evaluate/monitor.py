@@ -18,6 +18,7 @@ import numpy as np
 
 from twinproof.evaluate.statistics import Interval, clopper_pearson
 from twinproof.nouns.errors import ConfigError, TraceError
+from twinproof.nouns.hashing import Json
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -37,6 +38,12 @@ class Thresholds:
     stop: float
     slow_alpha: float
     stop_alpha: float
+
+    def told(self) -> dict[str, Json]:
+        """As plain data: thresholds in usual errors, and the share of false alarms that each promises."""
+        numbers = {"slow_above": self.slow, "stop_above": self.stop, "window_ticks": self.window}
+        promised = {"slow_false_alarms": self.slow_alpha, "stop_false_alarms": self.stop_alpha}
+        return {**numbers, **promised, "episodes": len(self.worst), "usual": [float(each) for each in self.usual]}
 
 
 def calibrate(

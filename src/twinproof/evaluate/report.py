@@ -77,9 +77,14 @@ def trials(found: Trials, out: Path) -> None:
             for name, rate in domains.items()
         )
         say(f"  {policy}: {', '.join(shown)}")
+        for name, labels in told["failures"].get(policy, {}).items():
+            counted = ", ".join(f"{count} {label}" for label, count in labels.items())
+            say(f"    failures in {name}: {counted}")
         for name, both in told["domains_paired"][policy].items():
             bias = both["bias_points"]
-            say(f"    {name} minus real: {bias['value']:+.0f} points ({bias['low']:+.0f} … {bias['high']:+.0f})")
+            worth = told["powered"][policy].get(name, {}).get("correlation")
+            rho = "" if worth is None else f"; ρ {worth['value']:.2f} ({worth['low']:.2f} … {worth['high']:.2f})"
+            say(f"    {name} minus real: {bias['value']:+.0f} points ({bias['low']:+.0f} … {bias['high']:+.0f}){rho}")
     for domain, ranks in (told["agreement"] or {}).items():
         r, ceiling = ranks["pearson"], ranks["ceiling"]["pearson"]
         value = (
@@ -88,9 +93,16 @@ def trials(found: Trials, out: Path) -> None:
             else f"{r['value']:.2f} ({r['low']:.2f} … {r['high']:.2f})"
         )
         say(f"  {domain}: r {value}; a perfect twin would show {ceiling[0]:.2f} … {ceiling[2]:.2f}")
+        ranked, most = ranks["mmrv"], ranks["ceiling"]["mmrv"][1]
+        between = f"{ranked['low']:.3f} … {ranked['high']:.3f}"
+        say(f"  {domain}: MMRV {ranked['value']:.3f} ({between}); a perfect twin would show at most {most:.3f}")
     for step in told.get("decomposition") or ():
         if step["value"] is not None:
             say(f"  gap {step['step']}, {step['what']}: {step['value']:.3g} {step['unit']}")
+    watched = told.get("monitor")
+    if watched is not None:
+        promised = f"{100 * watched['stop_false_alarms']:.0f} % false alarms promised"
+        say(f"  monitor: {watched['slowed']} slowed, {watched['stopped']} stopped of {watched['trials']}; {promised}")
     for claim in told["claims"]:
         ends = "{:.3g} … {:.3g}, ".format(*claim["interval"]) if "interval" in claim else ""
         why = claim.get("reason") or f"{claim['number']}: {claim['value']:.3g}, {ends}threshold {claim['threshold']:g}"

@@ -5,6 +5,9 @@ deadline_misses                answers that took longer than a tick
 safety_…                       ticks in which a limit changed what was sent: joint_limit, speed_limit, workspace,
                                effort_limit of the safety filter; without one, joint and speed limits of the robot
 
+fidelity                       of a real trial with a monitor: how unlike validation it was at worst (a p-value)
+slowed_ticks, stopped_ticks    ticks at which the monitor slowed or stopped it
+
 In the twin many worlds are asked in one call; each answer is counted with its share of the call's time.
 """
 
@@ -26,6 +29,9 @@ METRICS = (
     Metric("latency_p95_s", "s", "lower"),
     Metric("deadline_misses", "1", "lower"),
     *(Metric(name, "1", "lower") for name in SAFETY.values()),
+    Metric("fidelity", "1", "higher"),
+    Metric("slowed_ticks", "1", "lower"),
+    Metric("stopped_ticks", "1", "lower"),
 )
 OF_ROBOT = {RANGE: "robot: joint limit", SPEED: "robot: speed limit"}  # what a driver's own limits are counted as
 
