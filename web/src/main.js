@@ -45,7 +45,7 @@ function frame() {
   const middle = low.clone().add(high).multiplyScalar(0.5);
   const size = Math.max(low.distanceTo(high), 0.05);
   orbit.target.copy(middle);
-  camera.position.copy(middle).add(new THREE.Vector3(0.85, 0.55, 1).multiplyScalar(size));
+  camera.position.copy(middle).add(new THREE.Vector3(0.6, 0.39, 0.7).multiplyScalar(size));
   orbit.update();
 }
 

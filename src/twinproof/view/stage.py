@@ -125,7 +125,7 @@ class Stage:
         low, high = bounds(self.look)
         middle, size = (low + high) / 2, max(float(np.linalg.norm(high - low)), 0.05)
         server.initial_camera.look_at = tuple(middle)
-        server.initial_camera.position = tuple(middle + size * np.array([0.85, -1.0, 0.55]))
+        server.initial_camera.position = tuple(middle + size * np.array([0.6, -0.7, 0.39]))
         server.initial_camera.up = (0.0, 0.0, 1.0)
 
 
