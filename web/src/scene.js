@@ -55,7 +55,7 @@ export function haunt(data, groups, ghosts, surfaces) {
     if (!data.moving.includes(piece.link)) return; // what cannot move would only hide the twin
     const copy = surfaces[k].clone(true);
     copy.visible = true;
-    paint(copy, GHOST, 0.4);
+    paint(copy, GHOST, 0.35);
     ghosts[piece.link].add(copy);
   });
 }
@@ -63,7 +63,7 @@ export function haunt(data, groups, ghosts, surfaces) {
 function paint(object, colour, opacity) {
   object.traverse((part) => {
     if (part.isMesh) {
-      part.material = new THREE.MeshStandardMaterial({ color: colour, opacity, transparent: true, depthWrite: false, side: THREE.DoubleSide });
+      part.material = new THREE.MeshStandardMaterial({ color: colour, opacity, transparent: true, depthWrite: false, polygonOffset: true, polygonOffsetFactor: -1 });
       part.geometry.attributes.normal ?? part.geometry.computeVertexNormals();
     }
   });
