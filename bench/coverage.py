@@ -253,16 +253,17 @@ def _overall(
 
 
 def _predicted(found: list[dict[str, Any]]) -> list[str]:
-    """How 90 % bands cover unseen episodes, by signal and horizon, over all plants."""
+    """How 90 % bands cover unseen episodes over all plants: the entries of a signal with one unit together."""
     whole = np.array([row["predictive"]["covered"] for row in found])
     alone = np.array([row["predictive"]["covered_by_parameters_alone"] for row in found])
     half = 1.96 * whole.std(ddof=1) / np.sqrt(len(whole)) if len(whole) > 1 else float("nan")
     lines = ["| signal | horizon | covered | by parameters alone | interval score |", "|---|---|---|---|---|"]
-    kinds: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    kinds: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
     for row in found:
         for each in row["predictive"]["by_signal"]:
-            kinds.setdefault((each["signal"], each["horizon_s"]), []).append(each)
-    for (signal, horizon), every in kinds.items():
+            signal = each["signal"].rpartition(".")[0]
+            kinds.setdefault((signal, each["unit"], each["horizon_s"]), []).append(each)
+    for (signal, _, horizon), every in kinds.items():
         mean = {name: float(np.mean([each[name] for each in every])) for name in ("covered", "by_parameters_alone")}
         score = float(np.mean([each["interval_score"] for each in every]))
         lines.append(
