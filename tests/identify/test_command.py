@@ -237,6 +237,7 @@ def test_existing_folders_are_refused_before_work(folder: Path) -> None:
         ),
         ({"parameters": ("signal.state.offset_*",)}, r"'signal.state.offset_\*' fits no signal .* signal.state.delay"),
         ({"fix": ("signal.typo.delay=0.01",)}, "'signal.typo.delay' fits no signal that the model can be compared"),
+        ({"calibration_check": 3}, "a calibration check of 3 recordings tells nothing. Ask for 5 or more"),
         ({"parameters": ()}, "no parameters were named"),
         ({"method": "magic"}, "there is no method 'magic'. Use laplace, bootstrap, svgd, mdn or npe"),
     ],

@@ -25,7 +25,7 @@ from twinproof.identify.point import Point, Profiles, best_start, candidates, wr
 from twinproof.identify.population import Family, family
 from twinproof.identify.problem import EPISODE, Problem
 from twinproof.identify.recheck import diagnostics as ranks_told
-from twinproof.identify.recheck import recheck
+from twinproof.identify.recheck import enough, recheck
 from twinproof.identify.suspect import suspicious
 from twinproof.nouns.belief import Discrepancy, Population, unmoved
 from twinproof.nouns.episode import Episode
@@ -115,6 +115,8 @@ def identified(
     """
     method, point = method or Laplace(), point or GaussNewton()
     rng = rng or np.random.default_rng(seed_number)
+    if check:
+        enough(check)
     begun, cpu = time.perf_counter(), time.process_time()
     problem = problem_of(Scene.of(twin), calibration.recording.episodes, question, dict(twin.start))
     found = solve(problem, method, rng, point=point, starts=starts, progress=progress, keep=keep, profiles=profiles)

@@ -48,8 +48,7 @@ def recheck(
     keep: Checkpoint | None = None,
 ) -> Calibration:
     """Ranks of `count` draws among those inferred anew from recordings simulated under them. `keep` remembers each."""
-    if count < FEWEST:
-        raise ConfigError(f"a calibration check of {count} recordings tells nothing. Ask for {FEWEST} or more.")
+    enough(count)
     weights = np.exp(drawn.log_weights)
     chosen = stream(seed, "identify", "recheck").choice(len(weights), count, p=weights / weights.sum())
 
@@ -63,6 +62,12 @@ def recheck(
 
     with threadpool_limits(1, user_api="blas"):
         return calibrate(fitted.problem.names, drawn.unknowns[chosen], infer, progress=progress)
+
+
+def enough(count: int) -> None:
+    """Refuses a check of too few recordings, so that it can be refused before the fit."""
+    if count < FEWEST:
+        raise ConfigError(f"a calibration check of {count} recordings tells nothing. Ask for {FEWEST} or more.")
 
 
 def _again(
