@@ -93,8 +93,8 @@ class Evaluate:
     twin: Path
     """A Twin folder."""
     policy: tuple[str, ...]
-    """NAME=FOLDER of each policy (or its served.toml or .onnx), or NAME=expert for the task's script. The first is the
-    one under test."""
+    """NAME=FOLDER of each policy (or its served.toml or .onnx), NAME=expert for the task's script, or NAME=mppi for
+    sampling MPC on the twin. The first is the one under test."""
     out: Path
     """The new Trials folder."""
     posterior: Path | None = None
@@ -201,7 +201,7 @@ def evaluate(config: Evaluate) -> int:
         split,
         task,
         beliefs,
-        contenders_of(config.policy, task, script),
+        contenders_of(config.policy, task, script, beliefs.best),
         Store(work),
         _watched(config, place, task, beliefs, split),
         None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),

@@ -20,6 +20,8 @@ from twinproof.nouns.panel import Panel, Task
 from twinproof.nouns.policy import Policy, difference
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.split import Split
+from twinproof.nouns.strict import plain
+from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
 from twinproof.policies.background import Background
 from twinproof.policies.chunks import Chunked, Delayed, Ensembled, Latency, Measured
@@ -29,9 +31,12 @@ from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
 from twinproof.tasks import named
 from twinproof.tasks.machine import Machine
+from twinproof.tasks.mppi import Mppi, Planner
 from twinproof.tasks.task import TaskSpec
 
 EXPERT = "expert"  # a policy that is the task's own script
+MPPI = "mppi"  # one that plans on the twin at every tick
+PLANNED = 8  # worlds at once for it: each tries many futures
 TASK = "task"  # where a panel keeps the file or the motion of a task of the user's own
 MOTION = "recording.json"
 
@@ -111,17 +116,25 @@ def recorded_home(recording: Recording, joints: Sequence[str]) -> dict[str, floa
     return {name: float(np.median(values)) for name, values in first.items()}
 
 
-def contenders_of(texts: Sequence[str], task: TaskSpec, script: Actor | None) -> tuple[Contender, ...]:
-    """Policies from NAME=FOLDER (or a served.toml, or an ONNX graph), or NAME=expert for the task's script, if any."""
+def contenders_of(
+    texts: Sequence[str], task: TaskSpec, script: Actor | None, known: Theta | None = None
+) -> tuple[Contender, ...]:
+    """Policies from NAME=FOLDER (or a served.toml, or an ONNX graph), NAME=expert for the task's script, if any, or
+    NAME=mppi for sampling MPC on the twin as far as it is known."""
     found = []
     for text in texts:
         name, sign, where = text.partition("=")
         if not sign or not name.strip() or not where.strip():
-            raise ConfigError(f"--policy {text!r} cannot be read. Write NAME=FOLDER, or NAME={EXPERT}.")
+            raise ConfigError(f"--policy {text!r} cannot be read. Write NAME=FOLDER, NAME={EXPERT} or NAME={MPPI}.")
         if where == EXPERT:
             if script is None:
                 raise ConfigError(f"--policy {text!r}: a task of your own has no script. Name the folder of a policy.")
             found.append(Contender(name, script, content_hash([EXPERT, task.name, __version__])))
+            continue
+        if where == MPPI:
+            how, theta = Mppi(), known or Theta()
+            made = content_hash([MPPI, task.name, plain(how), dict(theta), __version__])
+            found.append(Contender(name, Planner(task, how, theta=theta), made, worlds=PLANNED))
             continue
         found.append(_contender(name, read_policy(Path(where))))
     return tuple(found)

@@ -68,7 +68,7 @@ def run_lot(folder: Path, told: dict[str, Any], policy: str, places: Sequence[in
     )
     names = [text.partition("=")[0] for text in told["policy"]]
     mine = [text for text in told["policy"] if text.partition("=")[0] == policy]
-    (who,) = contenders_of(mine, task, expert_by_name(name, task))
+    (who,) = contenders_of(mine, task, expert_by_name(name, task), beliefs.best)
     every = list(panel.cells(names))
     cells = [_labelled(every[k], labels) for k in places]
     rebuilt = beliefs.rebuilt if cells[0].domain.kind == "rebuilt" else None

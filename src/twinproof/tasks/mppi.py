@@ -72,14 +72,19 @@ class Planner:
         self._count = 0
 
     def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
-        """Forgets the plans of the worlds of the mask; with another count all."""
+        """Forgets the plans of the worlds of the mask; with another count all. Draws come from a world's seed."""
         if self._count != count:
             futures = count * self._how.samples
             play, device, draws = QUIET, self._device, [self._theta]
             self._arena = Arena(self._scene, self._task, futures, draws=draws, seed=seed, play=play, device=device)
             self._eye = Arena(self._scene, self._task, count, seed=seed, play=QUIET)
             self._best = np.zeros((count, self._how.knots, len(self._low)))
-            self._new, self._random, self._count = np.ones(count, dtype=bool), stream(seed, "mppi"), count
+            self._new, self._count = np.ones(count, dtype=bool), count
+            self._random = [stream(seed, "mppi", str(world)) for world in range(count)]
+        if which is None:
+            self._random = [stream(seed, "mppi", str(world)) for world in range(count)]
+        for world in () if which is None else np.flatnonzero(which):
+            self._random[world] = stream(seed, "mppi")
         self._new |= True if which is None else which
 
     def act(self, observations: Seen) -> np.ndarray:
@@ -123,7 +128,8 @@ class Planner:
     def _improve(self, state: State) -> None:
         how, arena, (count, knots, width) = self._how, self._arena, self._best.shape
         half = (self._high - self._low) / 2
-        noise = self._random.normal(size=(count, how.samples, knots, width)) * how.spread * half
+        drawn = np.stack([random.normal(size=(how.samples, knots, width)) for random in self._random])
+        noise = drawn * how.spread * half
         noise[:, 0] = 0.0  # the plan itself is one of the futures
         tried = np.clip(self._best[:, None] + noise, self._low, self._high)
         actions = np.einsum("tk,nska->tnsa", self._mix, tried).reshape(self._ticks, count * how.samples, width)
