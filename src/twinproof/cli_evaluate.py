@@ -113,6 +113,8 @@ class Evaluate:
     """Limits that are kept on the robot beside its own, and in the twin: a safety.toml (docs/policies.md)."""
     home: tuple[str, ...] = ()
     """As the panel was frozen with."""
+    again: int = 20
+    """Failed real trials of each policy, at most, that are played again under guesses to say what was wrong."""
     change: str | None = None
     """What changed since the holdout was last open, in a few words."""
     plots: Path | None = None
@@ -210,6 +212,7 @@ def evaluate(config: Evaluate) -> int:
         config.change,
         None if config.safety is None else _limits(config.safety, task.machine, twin),
         None if not config.on else _elsewhere(config, work),
+        config.again,
     )
     try:
         with bar("evaluate") as progress:

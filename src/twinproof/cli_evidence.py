@@ -38,7 +38,8 @@ class Evidence:
     trials: Path
     """The Trials folder that evaluate wrote."""
     policy: tuple[str, ...]
-    """NAME=FOLDER of each policy, as the trials name them; NAME=expert for a scripted one, which has no folder."""
+    """NAME=FOLDER of each policy, as the trials name them; NAME=expert for a scripted one and NAME=mppi for a
+    planner, which have no folder."""
     out: Path
     """The new Evidence folder."""
     coverage: Path | None = None
@@ -137,7 +138,7 @@ def verify(config: Verify) -> int:
 
 
 def policies_of(texts: Sequence[str]) -> dict[str, Path | None]:
-    """NAME=FOLDER texts as a mapping; a scripted expert, NAME=expert, has no folder."""
+    """NAME=FOLDER texts as a mapping; a scripted expert and a planner, NAME=expert and NAME=mppi, have none."""
     found: dict[str, Path | None] = {}
     for text in texts:
         name, sign, folder = text.partition("=")
@@ -145,5 +146,5 @@ def policies_of(texts: Sequence[str]) -> dict[str, Path | None]:
             raise ConfigError(
                 f"--policy {text!r} cannot be read, or stands twice. Write NAME=FOLDER, as in 'ppo=policy'."
             )
-        found[name] = None if folder == "expert" else Path(folder)
+        found[name] = None if folder in ("expert", "mppi") else Path(folder)
     return found

@@ -49,6 +49,9 @@ def test_a_weak_policy_is_told_and_heavy_links_are_not():
     good = spring(TASK, 0.6)
     heavy = labelled(Stage(SCENE, TASK, good), good, failing(HEAVY, Theta(), good))
     assert {run.failure for run in heavy.values()} == {Failure.UNDECIDED}
+    quick = labelled(Stage(SCENE, TASK, good), good, failing(HEAVY, Theta(), good), again=0)
+    assert all(run.note.endswith("is not as believed") for run in quick.values()), "nothing was played again"
+    assert {k: run.note for k, run in quick.items()} != {k: run.note for k, run in heavy.items()}
 
 
 def test_noise_that_moves_actions_far_is_perception():

@@ -20,7 +20,7 @@ from twinproof.evaluate.deploy import Place, begins, check_place, real_run
 from twinproof.evaluate.freeze import check_frozen
 from twinproof.evaluate.lots import Lot, run_lots
 from twinproof.evaluate.pairs import apart_rmse
-from twinproof.evaluate.proxies import labelled
+from twinproof.evaluate.proxies import PLAYED_AGAIN, labelled
 from twinproof.evaluate.replay import Key, Replay, by_world, replay_report, told, twin_tips, with_ranges
 from twinproof.evaluate.runs import FORMAT, Run, Runs
 from twinproof.evaluate.smoke import steady
@@ -68,6 +68,7 @@ class Examination:
     change: str | None = None  # what changed since the holdout was last open
     safety: Safety | None = None  # limits that are kept in twins where there is no robot; else the place's own
     elsewhere: Elsewhere | None = None  # who runs simulated trials, where it is not this process
+    again: int = PLAYED_AGAIN  # failures of a policy, at most, that are played again to say what was wrong
 
     def __post_init__(self) -> None:
         check_fits(self.panel, self.task, self.contenders)
@@ -229,7 +230,8 @@ class _Run:
         found = dict(runs)
         for who in self.exam.contenders:
             pairs = self._played(who, runs)
-            found |= labelled(self._stage(who), self.exam.script, pairs, self.exam.beliefs.randomization)
+            ranges, again = self.exam.beliefs.randomization, self.exam.again
+            found |= labelled(self._stage(who), self.exam.script, pairs, ranges, again)
         return found
 
     @property

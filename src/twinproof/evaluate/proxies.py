@@ -48,9 +48,14 @@ def decide(told: Told) -> tuple[Failure, str]:
 
 
 def labelled(
-    stage: Stage, script: Actor | None, played: Mapping[int, Played], ranges: Randomization | None = None
+    stage: Stage,
+    script: Actor | None,
+    played: Mapping[int, Played],
+    ranges: Randomization | None = None,
+    again: int = PLAYED_AGAIN,
 ) -> dict[int, Run]:
-    """Failed real runs with labels; what ended by itself (a policy that broke, a robot that stopped) keeps its own."""
+    """Failed real runs with labels; what ended by itself (a policy that broke, a robot that stopped) keeps its own. So
+    many at most are played `again` under guesses, which takes longest."""
     failed = {k: each for k, each in played.items() if not each.real.success}
     open_ = {k: each for k, each in failed.items() if each.real.failure is Failure.UNDECIDED}
     tried = _tried(stage, script, [each.job for each in open_.values()])
@@ -61,7 +66,7 @@ def labelled(
         looked_into = failure is Failure.UNDECIDED and each.twin.success and whole(each.real.trace)
         if looked_into and not posed(stage.task, each.real.trace):
             why = f"{why}; what, a record of where {', '.join(stage.task.tracked)} was at every tick might tell"
-        elif looked_into and played_again < PLAYED_AGAIN:
+        elif looked_into and played_again < again:
             played_again += 1
             failure, told = decided(explain(stage, each.job, each.real.trace), ranges)
             why = told if failure is not Failure.UNDECIDED else f"{why}; {told}"
