@@ -39,7 +39,7 @@ FILES = {  # options of text that name files, and where in the text a path stand
     "robot": re.compile(r"^(?!lab:).+"),
     "task": re.compile(r".*[./].*"),  # a bare word is a task of ours
     "scenes": re.compile(r".+"),
-    "policy": re.compile(r"(?<==)(?!expert$).+"),  # NAME=FOLDER
+    "policy": re.compile(r"(?<==)(?!(?:expert|mppi)$).+"),  # NAME=FOLDER
 }
 
 
