@@ -140,8 +140,12 @@ def test_reasons_say_what_the_numbers_show():
     assert "18 points of point, 20 of posterior" in said
     fragile = rated("point", real=(0.8, 0.8), twin=(1.0, 1.0), draws=(0.7, 0.7))
     assert "costs them 30 points, which ranges could win back" in " ".join(reasons([fragile, best]))
-    unlearned = rated("posterior", real=(0.1, 0.1), twin=(0.3, 0.3), draws=(0.3, 0.3))
-    assert "have not learned their own worlds" in reasons([point, unlearned])[0]
+    unlearned = rated("posterior", real=(0.1, 0.1), draws=(0.3, 0.3), **{"own worlds": (0.5, 0.5)})
+    said = reasons([point, unlearned])
+    assert "have not learned all of them" in said[0]
+    assert "they cost 20 points in draws of the posterior already" in said[1]
+    assert "hand-set ranges do for it" in reasons([point, best, rated("wide", real=(0.5, 0.5), twin=(1.0, 1.0))])[-1]
+    assert "do not do for it" in reasons([point, best, rated("wide", real=(0.5, 0.5), twin=(0.2, 0.2))])[-1]
 
 
 def test_reconstruction_is_worth_what_pairs_with_and_without_it_show():

@@ -169,20 +169,33 @@ def reasons(rows: Sequence[Row], width: float | None = None) -> list[str]:
     if best is None or "real" not in best.rates:
         return []
     found = []
-    if (own := _mean(best, "draws")) is not None and own < LEARNED:
+    own, drawn = _mean(best, OWN), _mean(best, "draws")
+    if own is not None and own < LEARNED:
         found.append(
-            f"Policies of the posterior succeed in {own:.0%} of its own draws: they have not learned their own worlds, "
-            "so that training decides here as much as ranges do."
+            f"Policies of the posterior succeed in {own:.0%} of worlds as they were trained in: they have not learned "
+            "all of them, so that training decides here beside ranges."
+        )
+    if own is not None and drawn is not None and own - drawn > SMALL:
+        found.append(
+            f"The panel's conditions are harder than those of training: they cost {100 * (own - drawn):.0f} points in "
+            "draws of the posterior already, which ranges of dynamics cannot win back."
         )
     if width is not None:
         found.append(f"The posterior's ranges are {width:.0%} as wide as those set by hand (median over parameters).")
     if point is not None:
         found += _of_point(best, point)
-    if wide is not None and (own := _mean(wide, "twin")) is not None and (real := _mean(wide, "real")) is not None:
-        found.append(
-            f"Wide ranges about the nominal reach {own:.0%} in the identified twin and {real:.0%} in reality: "
-            + ("they hardly hold what was identified." if own < LEARNED else "they hold what was identified.")
-        )
+    if wide is not None and point is not None and "twin" in point.rates:
+        at, reached = _mean(point, "twin"), _mean(wide, "twin")
+        if at is not None and reached is not None:
+            lacks = at - reached > SMALL
+            found.append(
+                f"In the identified twin wide ranges about the nominal reach {reached:.0%}, the point {at:.0%}: "
+                + (
+                    "hand-set ranges do not do for it."
+                    if lacks
+                    else "hand-set ranges do for it, narrower ones win little."
+                )
+            )
     return found
 
 
