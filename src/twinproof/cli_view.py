@@ -134,7 +134,8 @@ def handed_for(opened: Opened, scenes: str | None = None) -> Handed:
 
     scene = Scene.of(opened.twin)
     posed = Posed(scene)
-    others = scenes_of(scenes or opened.scenes, [each.episode.labels for each in opened.recorded])
+    told = opened.scenes if opened.recorded else None  # without episodes nothing happened in other scenes
+    others = scenes_of(scenes or told, [each.episode.labels for each in opened.recorded])
 
     def place(trace: Trace, time_s: np.ndarray) -> np.ndarray:
         return posed.poses(trace.signals, time_s)

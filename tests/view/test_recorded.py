@@ -130,6 +130,12 @@ def test_an_episode_of_another_object_is_replayed_in_the_scene_that_the_fit_was_
     assert open_folder(folder, posterior=tmp_path / "posterior").scenes is None
 
 
+def test_scenes_of_a_fit_are_no_obstacle_where_no_episode_is_shown(taken, tmp_path):
+    """The page of a run's trials: its fit was told of other scenes, and it was given no split."""
+    pattern = str(tmp_path / "scene_{object}.xml")
+    assert handed_for(replace(taken, recorded=(), scenes=pattern)).look.links
+
+
 def test_events_are_those_of_the_rules_and_a_rig_that_tells_none_is_no_obstacle(taken, given):
     row = taken.recorded[0]
     swing = {**row.episode.signals, "state": _there_and_back(row.episode.signals["state"])}
