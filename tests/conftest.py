@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,15 @@ from hypothesis import HealthCheck, settings
 # The same examples in every run, however slow the machine: a test that fails by luck tells nobody anything.
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+SCHEDULED = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
+
+
+@pytest.fixture(autouse=True)
+def ordinary_priority() -> Iterator[None]:
+    """No test leaves its worker real-time, as nouns/priority.py says: the browsers of later tests would starve."""
+    yield
+    assert SCHEDULED is None or os.sched_getscheduler(0) == SCHEDULED
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from twinproof.ingest.assemble import Tolerances, assemble
 from twinproof.ingest.lerobot_read import LeRobotReader
 from twinproof.ingest.raw import RawEpisode
 from twinproof.nouns.episode import Episode
+from twinproof.nouns.priority import kept_priority
 from twinproof.nouns.rig import Camera, Rig, SignalRule
 
 JOINTS = ["waist", "shoulder", "gripper"]
@@ -90,7 +91,7 @@ def video(path: Path, rows: range, fps: int, codec: str) -> None:
     options |= {"libx264": {"bf": "0"}, "libx265": {"x265-params": "log-level=none:bframes=0"}}.get(
         codec, {"preset": "12"}
     )
-    with av.open(str(path), "w") as output:
+    with kept_priority(), av.open(str(path), "w") as output:
         stream = output.add_stream(codec, rate=fps, options=options)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         stream.time_base = Fraction(1, fps)
