@@ -57,7 +57,7 @@ def test_help_names_every_command(capsys):
 @pytest.mark.parametrize("arguments", [["--help"], ["ingest", "--help"]])
 def test_a_reader_that_stops_early_sees_no_trace(arguments):
     command = subprocess.Popen(
-        [PYTHON, "-m", "twinproof.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [PYTHON, "-m", "twinproof", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     command.stdout.close()  # like `| head` after its last line
     assert command.stderr.read() == ""
