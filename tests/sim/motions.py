@@ -84,7 +84,8 @@ DRAWER = """
   </worldbody>
 </mujoco>
 """
-UNITS = {"joint_position": "rad", "joint_velocity": "rad/s", "joint_torque": "N m", "joint_command": "N m"}
+UNITS = {"joint_position": "rad", "gripper": "rad", "joint_velocity": "rad/s", "joint_torque": "N m"}
+UNITS |= {"joint_command": "N m"}
 POSE = ("x", "y", "z", "qw", "qx", "qy", "qz")
 
 

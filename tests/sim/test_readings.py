@@ -102,6 +102,14 @@ def test_a_gripper_is_a_position() -> None:
     assert found.kind == "position"
 
 
+def test_a_share_of_something_is_no_angle() -> None:
+    model = Scene(DOUBLE).nominal()
+    bare = signal("jaw", "gripper", {"elbow": np.sin(TIME_S)}, TIME_S, "1")
+    found, notes = readings(episode(bare, signal("q", "joint_position", {"shoulder": np.sin(TIME_S)}, TIME_S)), model)
+    assert [each.name for each in found] == ["q"]
+    assert "'% of range' is the unit of a place" in notes[0]
+
+
 def test_a_sensor_of_one_number_is_found_by_its_name() -> None:
     model = Scene(DOUBLE).nominal()
     (found,), _ = readings(episode(signal("pot", "imu", {"elbow_pot": np.sin(TIME_S)}, TIME_S)), model)

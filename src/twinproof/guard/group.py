@@ -84,14 +84,17 @@ def require_three(groups: list[tuple[str, ...]], labels: Labels, alike: tuple[Al
     if counts and max(counts.values()) > 1:
         (key, value), most = max(sorted(counts.items()), key=lambda item: item[1])
         bound = f"{key} {value!r} binds {most} of {total} episodes"
-        cure = f"Record more values of {key!r}, leave {key!r} out of --group-by if sharing it is no leak"
+        cure = (
+            f"Record more values of {key!r}, or leave {key!r} out of --group-by ('none': no label binds) if sharing it "
+            "is no leak"
+        )
     elif alike:
         bound = f"{len(alike)} near-duplicate pairs bind the {total} episodes"
-        cure = "Record other motions, set a lower --threshold if they are no copies"
+        cure = "Record other motions, or set a lower --threshold if they are no copies"
     else:
         bound = f"there are {total} episodes"
         cure = "Record more episodes"
     raise SplitError(
         f"the episodes form {len(groups)} group{'s' if len(groups) != 1 else ''}, and three parts need at least 3: "
-        f"{bound}. {cure}, or cut long episodes into spans with --spans."
+        f"{bound}. {cure}; or cut long episodes into spans with --spans."
     )

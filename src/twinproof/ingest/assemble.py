@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from twinproof.ingest.raw import Feed, RawEpisode, RawSignal
-from twinproof.ingest.units import to_si
+from twinproof.ingest.units import to_joint, to_si
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError, RecordingError, RigError
 from twinproof.nouns.rig import Rig, SignalRule, selects
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.video import Video
+
+OF_JOINTS = ("joint_position", "joint_velocity", "joint_torque", "joint_command", "gripper")
 
 
 @dataclass(frozen=True)
@@ -81,16 +83,20 @@ def _signal(
     units = rule.units or fixed or ((rule.unit or raw.unit,) * len(names))
     if len(units) != len(names):
         raise RigError(f"{place}: {len(names)} columns but {len(units)} units. Give one unit for each column.")
-    columns, factors = [], []
+    kind = rule.kind if rule.kind != "other" else raw.kind or "other"
+    joints = {joint.name: joint for joint in rig.joints} if kind in OF_JOINTS else {}
+    columns, factors, shifts = [], [], []
     for column, unit in zip(names, units, strict=True):
         if unit is None:
             raise RigError(f"{place}: no unit. Add unit = '...' (or units = [...]) to [signals.{name}].")
-        si, factor = to_si(unit, place)
-        columns.append(Column(column, si, rule.frame or raw.frame))
-        factors.append(factor)
-    kind = rule.kind if rule.kind != "other" else raw.kind or "other"
+        found = to_joint(unit, kind, joints[column], place) if column in joints else (*to_si(unit, place), 0.0)
+        columns.append(Column(column, found[0], rule.frame or raw.frame))
+        factors.append(found[1])
+        shifts.append(found[2])
     if any(factor != 1.0 for factor in factors):
         value = value * np.array(factors)
+    if any(shift != 0.0 for shift in shifts):
+        value = value + np.array(shifts)
     try:
         signal = Signal(name, kind, tuple(columns), raw.time_s, value, missing, raw.log_time_s)
     except RecordingError as problem:
@@ -104,13 +110,15 @@ def _order(raw: RawSignal, name: str, rule: SignalRule, rig: Rig, place: str) ->
     width = raw.value.shape[1]
     if twice := [column for column in dict.fromkeys(raw.columns) if raw.columns.count(column) > 1]:
         raise RecordingError(f"{place}: two columns of the source are called {twice[0]!r}. Rename one in the source.")
-    joints = {"joint_position", "joint_velocity", "joint_torque", "joint_command"}
     kind = rule.kind if rule.kind != "other" else raw.kind
-    wanted = list(rule.columns)
-    if not wanted and kind in joints and rig.joints:
-        wanted = [joint for joint in rig.joint_names if joint in raw.columns] if raw.columns else list(rig.joint_names)
+    joint_of = {j.source: j.name for j in rig.joints if j.source} if kind in OF_JOINTS else {}
+    source_of = {joint: source for source, joint in joint_of.items() if source in raw.columns}
+    wanted = [source_of.get(column, column) for column in rule.columns]
+    if not wanted and kind in OF_JOINTS and kind != "gripper" and rig.joints:
+        called = [source_of.get(joint, joint) for joint in rig.joint_names]
+        wanted = [column for column in called if column in raw.columns] if raw.columns else called
     if not raw.columns:
-        names = wanted or [str(i) for i in range(width)]
+        names = [joint_of.get(column, column) for column in wanted] or [str(i) for i in range(width)]
         if len(names) != width:
             raise RigError(
                 f"{place}: the source has {width} unnamed columns, the rig names {len(names)}: {', '.join(names)}. "
@@ -121,18 +129,20 @@ def _order(raw: RawSignal, name: str, rule: SignalRule, rig: Rig, place: str) ->
         wanted = list(raw.columns)
     numbered = all(column.endswith(f"[{i}]") for i, column in enumerate(raw.columns))
     if numbered and len(wanted) == width and not set(wanted) & set(raw.columns):
-        return list(range(width)), wanted  # an array without names in a message: the rig names its places
+        # an array without names in a message: the rig names its places
+        return list(range(width)), [joint_of.get(column, column) for column in wanted]
     unknown = [column for column in wanted if column not in raw.columns]
     elsewhere = {column for other in rig.signals.values() if other.source == rule.source for column in other.columns}
-    taken = elsewhere | set(wanted)
+    taken = {source_of.get(column, column) for column in elsewhere} | set(wanted)
     left = [c for c in raw.columns if c not in taken and not rig.ignores(f"{rule.source}/{c}")]
     if unknown or left:
         raise RigError(
             f"{place}: joint or column names do not match. Only in the rig: {', '.join(unknown) or 'none'}. "
-            f"Only in the source: {', '.join(left) or 'none'}. Use the source's names in [[joints]] or in "
-            f"signals.{name}.columns; leave one out with ignore = ['{rule.source}/COLUMN']."
+            f"Only in the source: {', '.join(left) or 'none'}. Say what the source calls a joint with source = '...' "
+            f"in its [[joints]], or use its names in signals.{name}.columns; leave one out with "
+            f"ignore = ['{rule.source}/COLUMN']."
         )
-    return [raw.columns.index(column) for column in wanted], wanted
+    return [raw.columns.index(column) for column in wanted], [joint_of.get(column, column) for column in wanted]
 
 
 def _check_ranges(signal: Signal, rig: Rig, where: str) -> None:

@@ -68,6 +68,10 @@ def _joints(probe: Probe) -> list[str]:
                 factor = math.pi / 180 if signal.unit == "deg" else 1.0
                 seen = f"{signal.low[i] * factor:.3f} to {signal.high[i] * factor:.3f}"
                 lines.append(f"# range = [-3.142, 3.142]  # rad or m; seen in the first episode: {seen}")
+            if i == 0:
+                lines.append(
+                    "# source = \"…\"  # name is the model's; this is the source's, where it differs (docs/rig.md)"
+                )
             lines.append("")
         lines += ["[[arms]]  # CHECK: one for each arm", 'name = "arm"']
         lines += [f"joints = [{', '.join(_text(c) for c in signal.columns)}]", '# gripper = "…"', ""]
@@ -81,6 +85,10 @@ def _signal(name: str, signal: ProbedSignal) -> list[str]:
     elif signal.kind != "pose" or signal.unit is not None:
         guess = signal.unit or "1"
         lines.append(f"unit = {_text(guess)}  # CHECK; units = [...] where columns differ")
+        if guess == "deg" and any("gripper" in column for column in signal.columns):
+            lines.append(
+                '# servo buses count a gripper in "% of range" and often all joints in "±% of range" (docs/rig.md)'
+            )
     if signal.columns:
         lines.append(f"columns = [{', '.join(_text(column) for column in signal.columns)}]")
     if signal.time != "header":

@@ -50,10 +50,15 @@ class Recording:
         return hash(self.hash)
 
     def episode(self, id: str) -> Episode:
-        """The episode with this id, or with the only id that starts so."""
-        found = [episode for episode in self.episodes if episode.id.startswith(id)]
+        """The episode with this id, with the only id that starts so, or with this name in the source."""
+        found = [episode for episode in self.episodes if id and episode.source == id]
+        found = found or [episode for episode in self.episodes if episode.id.startswith(id)]
         if len(found) != 1:
-            raise RecordingError(f"{len(found)} episodes have an id that starts with {id!r}. Ids: twinproof inspect.")
+            known = ", ".join(f"{episode.id[:8]} ({episode.source})" for episode in self.episodes[:4])
+            raise RecordingError(
+                f"{len(found)} episodes are called {id!r} or have an id that starts so. There are {known}"
+                f"{' and more: `twinproof inspect RECORDING` lists them' if len(self.episodes) > 4 else ''}."
+            )
         return found[0]
 
     def save(self, folder: Path) -> None:

@@ -9,7 +9,7 @@ import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -37,11 +37,14 @@ class Model:
 
 @dataclass(frozen=True)
 class Joint:
-    """One joint in the order every stage uses. `range` is in rad or m, `weight` is for the divergence measure."""
+    """One joint in the order every stage uses, named as in the model. `weight` is for the divergence measure."""
 
     name: str
-    range: tuple[float, float] | None = None
+    range: tuple[float, float] | None = None  # rad or m
     weight: float = 1.0
+    source: str | None = None  # what the source calls it, where that is another name
+    sign: Literal[-1, 1] | None = None  # -1: the source counts the other way round
+    zero: float | None = None  # rad or m: where the joint is when the source says 0
 
 
 @dataclass(frozen=True)
@@ -224,6 +227,10 @@ def _check_joints(rig: Rig) -> None:
     for joint in rig.joints:
         if joint.range is not None and not joint.range[0] < joint.range[1]:
             raise RigError(f"rig: joint {joint.name!r} has the range {list(joint.range)}; low must be below high.")
+    called = [joint.source or joint.name for joint in rig.joints]
+    if len(set(called)) != len(called):
+        twice = next(name for name in called if called.count(name) > 1)
+        raise RigError(f"rig: two joints read the column {twice!r}. Each joint has a column of its own.")
     for arm in rig.arms:
         for name in (*arm.joints, *([arm.gripper] if arm.gripper else [])):
             if name not in names:

@@ -97,6 +97,11 @@ def _columns(signal: Signal, model: Any, notes: list[str]) -> Reading | None:
         place = _place(kind, column.name, model)
         if place is None:
             notes.append(f"{signal.name}: {column.name} fits nothing of the model and was left out")
+        elif kind == "position" and column.unit == "1":
+            notes.append(
+                f"{signal.name}: {column.name} is a bare number, not rad or m, and was left out; in the rig, "
+                "'% of range' is the unit of a place between a joint's ends"
+            )
         elif np.isfinite(signal.value[:, k]).sum() < 2:
             notes.append(f"{signal.name}: {column.name} was never read and was left out")
         else:
