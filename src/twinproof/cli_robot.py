@@ -113,15 +113,14 @@ def _lab_robot(
 
 def _driver(path: Path) -> tuple[Robot, Sight | None]:
     """What the robot() of a user's Python file gives, and its sight() where it has one."""
-    import runpy
-
     from twinproof.nouns.errors import ConfigError
+    from twinproof.nouns.own_code import run_own
 
     if not path.is_file():
         raise ConfigError(
             f"--robot {path} is no file. Name a Python file with a function robot(), or 'lab:push?plant=0'."
         )
-    told = runpy.run_path(str(path))
+    told = run_own(path)
     make, look = told.get("robot"), told.get("sight")
     if not callable(make):
         raise ConfigError(f"{path} has no function robot(). Write one that gives a driver (docs/robot_interface.md).")

@@ -17,7 +17,6 @@ steps = 4_000_000
 from __future__ import annotations
 
 import dataclasses
-import glob
 import re
 import tomllib
 from collections.abc import Mapping
@@ -25,13 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from twinproof.job_files import PLACE, content_of
 from twinproof.nouns.errors import ConfigError
-from twinproof.nouns.files import file_hashes
-from twinproof.nouns.hashing import Json, hash_file
+from twinproof.nouns.hashing import Json
 from twinproof.nouns.strict import build, plain
 
 Config = TypeVar("Config")
-PLACE = re.compile(r"\{(\w+)\}")
 STRAY = re.compile(r"(?:^|=)\{(\w+)\}")  # elsewhere braces are the command's own, as in scene_{object}
 OWN = ("name", "seed", "budget_s", "full")  # what a job holds beside its stages
 MADE = ("actuators", "residual", "lerobot")  # paths that a command writes to: they decide by where, not by content
@@ -149,7 +147,7 @@ def _resolved(config: Config, folder: Path) -> Config:
 def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Path, ...]]:
     """The settings as data that decides a result, and the results of this run among them.
 
-    Those count by their keys, other files by their content.
+    Those count by their keys, other files by their content and that of the files that they read in turn.
     """
     used: dict[Path, None] = {}
 
@@ -161,7 +159,7 @@ def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Pa
                 if value == folder or folder in value.parents:
                     used[folder] = None
                     return [key, value.relative_to(folder).as_posix()]
-            return str(value) if name in MADE else _content(value)
+            return str(value) if name in MADE else content_of(value)
         if not isinstance(value, str):
             return plain(value)
         for folder, key in places.items():
@@ -170,21 +168,9 @@ def decisive(config: object, places: Mapping[Path, str]) -> tuple[Json, tuple[Pa
                 value = value.replace(str(folder), key)
         found = FILES[name].search(value) if name in FILES else None
         if found and Path(found[0]).is_absolute():
-            return [value[: found.start()], _content(Path(found[0]))]
+            return [value[: found.start()], content_of(Path(found[0]))]
         return value
 
     values = {entry.name: getattr(config, entry.name) for entry in dataclasses.fields(config)}  # type: ignore[arg-type]
     left_out = ("out", "plots", "json", "on")
     return {name: stands_for(name, value) for name, value in values.items() if name not in left_out}, tuple(used)
-
-
-def _content(path: Path) -> Json:
-    """The hash of a file, or of each in a folder or under a pattern; the path itself where nothing is."""
-    if path.is_file():
-        return hash_file(path)
-    if path.is_dir():
-        return file_hashes(path)
-    fixed, *more = (glob.escape(words) for words in PLACE.split(str(path.relative_to(path.anchor)))[::2])
-    found = sorted(Path(path.anchor).glob("*".join([fixed, *more]))) if more else []
-    start = len(str(path).partition("{")[0])
-    return {str(each)[start:]: hash_file(each) for each in found} or str(path)

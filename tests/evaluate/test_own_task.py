@@ -59,6 +59,20 @@ def test_a_file_of_ones_own_is_frozen_and_run(pushing, hoverer, tmp_path, capsys
     assert "hover.py was changed since it was written" in capsys.readouterr().err
 
 
+def test_modules_beside_a_task_are_frozen_with_it(pushing, hoverer, tmp_path):
+    mine, stated = tmp_path / "mine" / "hover.py", "ABOVE_M, NEAR_M, STAY_S = 0.12, 0.02, 0.5\n"
+    (mine.parent / "a_few").mkdir(parents=True)
+    mine.write_text(OWN.read_text().replace(stated, "from a_few.numbers import ABOVE_M, NEAR_M, STAY_S\n"))
+    (mine.parent / "a_few" / "numbers.py").write_text(stated)
+    where, panel = ("--split", pushing.split, "--twin", pushing.twin), tmp_path / "panel"
+    assert twinproof("panel", pushing.split, "--twin", pushing.twin, "--task", mine, *DOMAINS, "--out", panel) == 0
+    assert list(Panel.load(panel).task_files) == ["hover.py", "a_few/numbers.py"]
+    shutil.rmtree(mine.parent)
+    run = ("evaluate", panel, *where, "--policy", f"mine={hoverer}")
+    assert twinproof(*run, "--out", tmp_path / "trials") == 0
+    assert not list(panel.rglob("*.pyc"))
+
+
 def test_a_motion_is_frozen_and_its_follower_succeeds_in_the_twin(pushing, tmp_path):
     machine = Machine.of(lab_scene("push"), home=home("push"))
     shown = human_track("push", thing_of(machine.scene).half_m, 0)

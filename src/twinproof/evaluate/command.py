@@ -15,7 +15,8 @@ from twinproof.evaluate.contenders import DRAWN, Contender, shown
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import ConfigError, PanelError, TaskError
 from twinproof.nouns.files import check_files, file_hashes
-from twinproof.nouns.hashing import content_hash
+from twinproof.nouns.hashing import content_hash, hash_file
+from twinproof.nouns.own_code import neighbours
 from twinproof.nouns.panel import Panel, Task
 from twinproof.nouns.policy import Policy, difference
 from twinproof.nouns.recording import Recording
@@ -42,17 +43,21 @@ MOTION = "recording.json"
 
 
 def keep_task(name: str, panel: Path) -> dict[str, str] | None:
-    """Copies the file or the motion behind a task's name below a panel's new folder: its files with their hashes. None
-    for a task of ours."""
+    """Copies the file or the motion behind a task's name below a panel's new folder: its files with their hashes, a
+    task's own before the modules beside it that it imports. None for a task of ours."""
     source, kept = Path(name), panel / TASK
     if name in named.TASKS:
         return None
     if (source / MOTION).is_file():
         shutil.copytree(source, kept)
-    else:
-        kept.mkdir()
-        shutil.copyfile(source, kept / source.name)
-    return file_hashes(kept)
+        return file_hashes(kept)
+    found = {}
+    for file in (source.absolute(), *neighbours(source)):
+        target = kept / file.relative_to(source.absolute().parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+        found[target.relative_to(kept).as_posix()] = hash_file(target)
+    return found
 
 
 def task_name(panel: Panel, folder: Path) -> str:

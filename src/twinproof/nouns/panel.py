@@ -111,7 +111,7 @@ class Panel(Artifact):
     failure_labels: tuple[str, ...] = LABELS
     order_seed: int = 0  # trials are run in an order that this shuffles
     ledger: LedgerHead | None = None
-    task_files: Mapping[str, str] | None = None  # of a task of the user's own: file below task/ -> its hash
+    task_files: Mapping[str, str] | None = None  # of the user's own: file below task/ -> its hash, the main one first
 
     def __post_init__(self) -> None:
         for what in ("conditions", "domains", "metrics"):

@@ -56,6 +56,16 @@ def expand(path: Path, root: Path) -> str:
     return ElementTree.tostring(tree, encoding="unicode")
 
 
+def pulled_in(path: Path) -> tuple[Path, ...]:
+    """The files that a model reads beside its own, sorted, whether they exist or not: includes, theirs in turn, meshes,
+    textures, height fields. A text that cannot be read is an error."""
+    includes = _Includes(path.parent, path.parent)
+    tree = includes.read(path, ())
+    if tree.tag == "robot":
+        _resolve_packages(tree, path.parent, path.parent)
+    return tuple(sorted({*includes.seen[1:], *(path.parent / name for _, name in file_references(tree))}))
+
+
 def inside_root(folder: Path, name: str, root: Path, where: str) -> Path:
     """The file `name` seen from the model's folder, refused when it lies outside the root by any trick."""
     path = folder / name
@@ -74,14 +84,14 @@ class _Includes:
 
     folder: Path
     root: Path
-    count: int = field(default=0)
+    seen: list[Path] = field(default_factory=list)
 
     def read(self, path: Path, outer: tuple[Path, ...]) -> ElementTree.Element:
         if path.resolve() in outer:
             chain = " → ".join(each.name for each in (*outer, path))
             raise SimError(f"{path} includes itself ({chain}). Break the circle.")
-        self.count += 1
-        if self.count > INCLUDE_LIMIT:
+        self.seen.append(path)
+        if len(self.seen) > INCLUDE_LIMIT:
             raise SimError(f"{path}: more than {INCLUDE_LIMIT} includes. Write the model out in fewer files.")
         tree = parse_xml(_bytes(path), str(path))
         self._splice(tree, path, (*outer, path.resolve()))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Mapping
 from pathlib import Path
 
 from twinproof.nouns.errors import TaskError
+from twinproof.nouns.own_code import run_own
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.twin import Twin
 from twinproof.sim.parameters.base import nearest
@@ -47,7 +47,7 @@ def own_task(
     """The task of a user's file, which is run: `of(scene, *, home, relative) -> TaskSpec`."""
     if not path.is_file():
         raise TaskError(f"there is no file {str(path)!r} with a task. Give the path of a Python file.")
-    of = runpy.run_path(str(path), run_name=path.stem).get("of")  # leaves no compiled file beside it
+    of = run_own(path, path.stem).get("of")
     if not callable(of):
         raise TaskError(f"{path} has no function of(scene, *, home, relative). Write one that gives a TaskSpec.")
     found = of(scene, home=home, relative=relative)
