@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from twinproof.cli_identify import Identify
 from twinproof.cli_train import Train
 from twinproof.job import decisive, read_job
 from twinproof.nouns.errors import ConfigError, StoreError
+from twinproof.nouns.files import file_hashes
 from twinproof.nouns.hashing import content_key
 from twinproof.nouns.kept import Kept, Outcome, Stage, only_one
+from twinproof.nouns.split import Split
 from twinproof.run import SECTIONS
 from twinproof.run_ahead import HALF_S, expected_s, left
 
@@ -98,6 +101,74 @@ def test_a_damaged_split_is_never_made_again_in_silence(job, tmp_path, capsys):
     (run / "split" / "split.json").write_text("{}")
     assert twinproof("run", job(), "--out", run) == 1
     assert "never made anew in silence" in capsys.readouterr().err
+
+
+def test_a_split_that_lost_its_mark_keeps_its_ledger(job, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert twinproof("run", job(), "--out", run) == 0
+    split = Split.load(run / "split")
+    now = datetime.now(UTC)
+    split.log_fit("mine", "a" * 64, split.calibration[:1], now, now)
+    ledger = (run / "split" / "openings.jsonl").read_bytes()
+    mark = next((run / "stages").glob("split-*.json"))
+    mark.unlink()
+    assert states(run, capsys)["split"] == "to do"
+    assert twinproof("run", job(), "--out", run) == 0
+    told = capsys.readouterr().err
+    assert "was left without its mark: every file in it holds" in told
+    assert "4 stages, 4 of them reused" in told
+    assert (run / "split" / "openings.jsonl").read_bytes() == ledger
+    assert mark.is_file()
+    assert not (run / "aside").exists()
+
+
+@pytest.mark.parametrize(
+    ("victim", "told"),
+    [
+        ("openings.jsonl", "line 1"),
+        ("split.json", "not readable JSON"),
+        ("calibration/recording.json", "calibration: "),
+    ],
+)
+def test_a_split_that_lost_its_mark_and_more_is_refused_and_left_alone(job, tmp_path, capsys, victim, told):
+    run = tmp_path / "run"
+    assert twinproof("run", job(), "--out", run, "--until", "split") == 0
+    next((run / "stages").glob("split-*.json")).unlink()
+    path = run / "split" / victim
+    path.write_bytes(path.read_bytes()[1:])
+    before = file_hashes(run / "split")
+    assert twinproof("run", job(), "--out", run, "--until", "split") == 1
+    said = capsys.readouterr().err
+    assert "it has lost its mark, and" in said
+    assert told in said
+    assert "move it away yourself" in said
+    assert file_hashes(run / "split") == before
+
+
+def test_a_split_of_another_recording_is_not_adopted(job, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert twinproof("run", job(), "--out", run, "--until", "split") == 0
+    old = next(path for path in (run / "stages").glob("split-*") if path.is_dir())
+    assert twinproof("run", job(seed=1), "--out", run, "--until", "ingest") == 0
+    capsys.readouterr()
+    assert twinproof("status", run, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    new = old.with_name(f"split-{next(row for row in rows if row['stage'] == 'split')['key'][:12]}")
+    old.rename(new)
+    assert twinproof("run", job(seed=1), "--out", run, "--until", "split") == 1
+    assert "it splits the recording" in capsys.readouterr().err
+
+
+def test_what_grows_and_cannot_be_verified_is_refused(tmp_path):
+    kept, stage = Kept(tmp_path, print), Stage("split", "a" * 64, growing=("ledger",))
+    folder = tmp_path / "stages" / stage.label
+    folder.mkdir(parents=True)
+    assert kept.once(stage, lambda out: out.mkdir()).state == "done", "no ledger yet: nothing can be lost"
+    folder.with_name(f"{folder.name}.json").unlink()
+    (folder / "ledger").write_text("opened")
+    with pytest.raises(StoreError, match="nothing can tell whether it is whole"):
+        kept.once(stage, lambda out: out.mkdir())
+    assert (folder / "ledger").read_text() == "opened"
 
 
 def test_a_killed_run_goes_on(job, tmp_path, capsys):

@@ -87,6 +87,23 @@ def split(config: Split) -> int:
     return 0
 
 
+def wrong(config: Split) -> str:
+    """What is wrong with the split that lies where these settings would put it, in a sentence; empty where it is whole
+    and of their recording."""
+    from twinproof.guard.audit import audit as checked
+    from twinproof.nouns.recording import Recording
+    from twinproof.nouns.split import Split as Made
+
+    breaks = checked(config.out).breaks
+    if breaks:
+        return breaks[0].text
+    recording = Recording.load(config.recording).hash
+    found = Made.load(config.out).recording
+    if found != recording:
+        return f"it splits the recording {found[:16]}, this run's is {recording[:16]}."
+    return ""
+
+
 def audit(config: Audit) -> int:
     """`twinproof audit`."""
     from twinproof.guard import report

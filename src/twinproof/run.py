@@ -99,7 +99,7 @@ class Doing:
             if act(config(out)) != 0:
                 raise ConfigError(f"the stage {section!r} did not end well. What it printed says why.")
 
-        outcome = self.kept.once(stage, make)
+        outcome = self.kept.once(stage, make, (lambda out: cli_guard.wrong(config(out))) if growing else None)
         self.outcomes.append(outcome)
         self._tell_end(section, outcome)
         return outcome.folder

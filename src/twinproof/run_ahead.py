@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from twinproof.nouns.errors import StoreError
 from twinproof.nouns.files import read_sealed
-from twinproof.nouns.kept import FORMAT, Outcome, Stage
+from twinproof.nouns.kept import FORMAT, Outcome, Stage, Verify
 
 HALF_S = 0.5  # less is not worth a word
 
@@ -21,7 +21,7 @@ class Marks:
     root: Path
     dry: ClassVar[bool] = True
 
-    def once(self, stage: Stage, make: Callable[[Path], None]) -> Outcome:
+    def once(self, stage: Stage, make: Callable[[Path], None], verify: Verify | None = None) -> Outcome:
         """Whether a stage has its mark, and what it took then; else what the newest of its name took, 0 for none."""
         folder = self.root.absolute() / "stages" / stage.label
         mark = folder.with_name(f"{folder.name}.json")

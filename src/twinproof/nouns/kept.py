@@ -16,15 +16,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
-from twinproof.nouns.errors import StoreError
+from twinproof.nouns.errors import StoreError, TwinproofError
 from twinproof.nouns.files import file_hashes, read_sealed, write_sealed
 from twinproof.nouns.hashing import Json
 
 FORMAT = "twinproof/stage/1"
 SHORT = 12  # digits of the key that stand in a folder's name
 State = Literal["done", "reused", "to do"]
+Verify = Callable[[Path], str]  # what is wrong with a folder, in a sentence; empty where it is whole
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Stage:
     key: str
     settings: Mapping[str, Json] = field(default_factory=dict)
     parents: tuple[str, ...] = ()
-    growing: tuple[str, ...] = ()  # files that others may add to later: a split's ledger
+    growing: tuple[str, ...] = ()  # files that others add to later, as a split's ledger: never made anew
 
     @property
     def label(self) -> str:
@@ -61,22 +62,31 @@ class Kept:
     note: Callable[[str], None]
     dry: bool = False
 
-    def once(self, stage: Stage, make: Callable[[Path], None]) -> Outcome:
-        """The stage's result, made first if nothing whole lies under its key."""
+    def once(self, stage: Stage, make: Callable[[Path], None], verify: Verify | None = None) -> Outcome:
+        """The stage's result, made first if nothing whole lies under its key.
+
+        One that grows and has lost its mark is taken as it is where `verify` finds nothing wrong, else it is an error.
+        """
         folder = self.root.absolute() / "stages" / stage.label
         mark = folder.with_name(f"{folder.name}.json")
         if mark.exists() and (found := self._reused(stage, folder, mark)):
             return found
         if self.dry:
             return Outcome(stage, folder, "to do")
+        if any((folder / name).exists() for name in stage.growing):
+            return self._adopted(stage, folder, verify)
         if folder.exists():  # a kill came between its last rename and its mark
             self._aside(folder, "it was left without its mark.")
         folder.parent.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
         make(folder)
         seconds = time.monotonic() - began
+        self._mark(stage, folder, seconds)
+        return Outcome(stage, folder, "done", seconds)
+
+    def _mark(self, stage: Stage, folder: Path, seconds: float) -> None:
         write_sealed(
-            mark,
+            folder.with_name(f"{folder.name}.json"),
             {
                 "format": FORMAT,
                 "name": stage.name,
@@ -88,7 +98,18 @@ class Kept:
             },
         )
         self._link(stage, folder)
-        return Outcome(stage, folder, "done", seconds)
+
+    def _adopted(self, stage: Stage, folder: Path, verify: Verify | None) -> Outcome:
+        """A result that may have grown since, found without its mark: a new mark where it verifies."""
+        try:
+            wrong = "nothing can tell whether it is whole." if verify is None else verify(folder)
+        except TwinproofError as problem:
+            wrong = str(problem)
+        if wrong:
+            _refuse(folder, f"it has lost its mark, and {wrong}")
+        self._mark(stage, folder, 0.0)
+        self.note(f"{folder.name} was left without its mark: every file in it holds, and it is kept as it is.")
+        return Outcome(stage, folder, "reused")
 
     def _reused(self, stage: Stage, folder: Path, mark: Path) -> Outcome | None:
         try:
@@ -103,10 +124,7 @@ class Kept:
                 self._link(stage, folder)
             return Outcome(stage, folder, "reused", float(stated["seconds"]))
         if stage.growing:
-            raise StoreError(
-                f"{folder}: {changed} A ledger that remembers openings is never made anew in silence. Restore the "
-                f"folder; or move it away yourself, and every fit on it is made again."
-            )
+            _refuse(folder, changed)
         if not self.dry:
             self._aside(folder, changed)
             mark.unlink(missing_ok=True)
@@ -132,6 +150,13 @@ class Kept:
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(target)
         fresh.replace(link)
+
+
+def _refuse(folder: Path, why: str) -> NoReturn:
+    raise StoreError(
+        f"{folder}: {why} A ledger that remembers openings is never made anew in silence. Restore the folder; or move "
+        "it away yourself, and every fit on it is made again."
+    )
 
 
 def _changed(folder: Path, stated: Mapping[str, str], growing: tuple[str, ...]) -> str:
