@@ -71,7 +71,7 @@ class RayCluster:
 def _connect(ray: Any, address: str, cpus: int) -> None:
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
     if not address:
-        ray.init(num_cpus=cpus, _node_ip_address=LOOPBACK, **quiet)
+        ray.init("local", num_cpus=cpus, _node_ip_address=LOOPBACK, **quiet)  # never one that happens to run here
         at = ray.util.get_node_ip_address()
         if at != LOOPBACK:
             ray.shutdown()
