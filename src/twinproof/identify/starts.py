@@ -29,7 +29,7 @@ from twinproof.nouns.twin import Twin
 from twinproof.sim.scene import Scene
 
 FORMAT = "twinproof/identify-start/1"
-TEXTS = ("parameters", "prior", "differ", "scenes", "fix", "fit", "horizons", "starts", "seed")
+TEXTS = ("parameters", "prior", "differ", "scenes", "fix", "fit", "horizons", "free_starts", "starts", "seed")
 
 
 def fit_one(folder: Path, told: dict[str, Any], k: int) -> None:
