@@ -81,6 +81,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "policy check": (cli_policy.PolicyCheck, cli_policy.check),
     "policy suggest": (cli_policy.PolicySuggest, cli_policy.suggest),
     "splat fit": (cli_splat.SplatFit, cli_splat.fit),
+    "splat mesh": (cli_splat.SplatMesh, cli_splat.mesh),
     "splat convert": (cli_splat.SplatConvert, cli_splat.convert),
     "compare": (cli_compare.Compare, cli_compare.compare),
     "panel": (cli_evaluate.Panel, cli_evaluate.panel),

@@ -59,17 +59,21 @@ class LabRecord:
 
 @dataclass(frozen=True)
 class LabScan:
-    """Walk round a practice bench with a hand-held camera: pictures with poses, to fit splats to.
+    """Walk round a practice bench with a hand-held camera, or round one of its objects: pictures with poses.
 
     examples:
       twinproof lab scan push --out scan
       twinproof splat fit scan --out scene
+      twinproof lab scan push --object tee_01 --out turntable      the object alone before a black backdrop
+      twinproof splat mesh turntable --backdrop black --out object
     """
 
     bench: Positional[Literal["push", "drawer", "handover"]]
     """Which bench."""
     out: Path
     """The new folder: pictures and a transforms.json."""
+    object: str = ""
+    """One of its objects alone: FAMILY_NUMBER, as box_03, can_00, tee_01, cube_02. Its true size is in truth.json."""
     pictures: int = 40
     """How many."""
     size: tuple[int, int] = (320, 240)
@@ -103,9 +107,14 @@ def scan(config: LabScan) -> int:
     """`twinproof lab scan`."""
     from twinproof.ingest import report
     from twinproof.lab.scan import scan as walk
+    from twinproof.lab.turntable import turntable
     from twinproof.nouns.progress import bar
 
     with bar("scan") as progress:
-        walk(config.bench, config.seed, config.out, config.pictures, config.size, progress)
-    report.say(f"reality: lab bench {config.bench!r}, simulated; {config.pictures} pictures in {config.out}")
+        if config.object:
+            turntable(config.object, config.seed, config.out, config.pictures, config.size, progress)
+        else:
+            walk(config.bench, config.seed, config.out, config.pictures, config.size, progress)
+    what = f"object {config.object!r}" if config.object else f"bench {config.bench!r}"
+    report.say(f"reality: lab {what}, simulated; {config.pictures} pictures in {config.out}")
     return 0

@@ -16,7 +16,12 @@ from twinproof.nouns.errors import ConfigError, MissingExtra
 if TYPE_CHECKING:
     from twinproof.nouns.progress import Progress
     from twinproof.nouns.views import Views
+    from twinproof.reconstruct.backdrop import Backdrop
     from twinproof.reconstruct.splat_recipe import Recipe
+
+COLOURS = {
+    "black": (0, 0, 0), "white": (255, 255, 255), "grey": (128, 128, 128), "green": (0, 255, 0), "blue": (0, 0, 255),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,49 @@ class SplatFit:
     """On the CPU; 0: all."""
     seed: int = 0
     """Of every random choice."""
+
+
+@dataclass(frozen=True)
+class SplatMesh:
+    """Make a closed mesh with a texture of one object from posed pictures of it, and judge it on pictures held out.
+
+    examples:
+      twinproof splat mesh capture --out object                      masks/ beside the pictures, or transparent ones
+      twinproof splat mesh capture --group mug --out object          masks of several things: masks/groups.txt
+      twinproof splat mesh capture --backdrop black --out object     a plain backdrop: a colour, R,G,B, or border
+      twinproof splat mesh photos --backdrop border --out object     plain pictures: poses by SfM first (extra sfm)
+      twinproof splat mesh capture --backdrop white --by colours --out object     hollows too, in minutes
+
+    Writes object.glb, object.ply, mesh.json and mesh.png.
+    """
+
+    source: Positional[Path]
+    """A folder with a COLMAP model or a transforms.json, or a folder of pictures."""
+    out: Path
+    """The new folder."""
+    backdrop: str = ""
+    """The backdrop's colour: black, white, grey, green, blue, R,G,B (0 to 255), or border for what a picture's border
+    shows. Default: the object is cut out by masks."""
+    tolerance: float = 0.12
+    """How far from the backdrop's colour the object begins, of the full scale."""
+    group: str = ""
+    """Which group of masks/groups.txt is the object."""
+    by: Literal["outlines", "colours"] = "outlines"
+    """The hull of the outlines, or also what colours show: hollows, where there is texture (extra learn, minutes)."""
+    across: int = 160
+    """Voxels along the longest side."""
+    faces: int = 8000
+    """Faces of the mesh."""
+    wrong_share: float = 0.0
+    """Share of the pictures whose masks may be wrong at a place."""
+    stands_on: tuple[float, float, float, float] | None = None
+    """The plane under an object that was not seen from below: its normal (x y z, length 1) and n · x."""
+    texture_px: int = 1024
+    """Side of the texture."""
+    longest_px: int = 640
+    """Larger pictures are shrunk to this, longest side."""
+    hold_out_every: int = 8
+    """Every so-manieth picture is not used but judged; 0: none."""
 
 
 @dataclass(frozen=True)
@@ -142,29 +190,85 @@ def _recipe(config: SplatFit) -> Recipe:
 
 def _views(config: SplatFit, progress: Progress) -> tuple[Views, Views | None]:
     """What is fitted, and what it is judged on where the source says so."""
-    from twinproof.ingest.posed_read import is_posed
-    from twinproof.ingest.posed_views import posed_views
     from twinproof.nouns.recording import Recording
     from twinproof.nouns.split import Split
     from twinproof.reconstruct.views_of import views_of
 
     source = config.source
-    if not source.is_dir():
-        raise ConfigError(f"{source} is no folder. Name one with posed pictures, a Recording, a Split, or pictures.")
     if (source / "split.json").is_file():
         calibration, validation, _ = Split.load(source).parts()
         names = config.cameras or None
         return views_of(calibration, config.every_s, names), views_of(validation.recording, config.every_s, names)
     if (source / "recording.json").is_file():
         return views_of(Recording.load(source), config.every_s, config.cameras or None), None
+    return _posed(source, config.out, config.longest_px, progress), None
+
+
+def _posed(source: Path, out: Path, longest_px: int, progress: Progress) -> Views:
+    """The views of a folder of pictures, whose poses are found first where it has none."""
+    from twinproof.ingest.posed_read import is_posed
+    from twinproof.ingest.posed_views import posed_views
+
+    if not source.is_dir():
+        raise ConfigError(f"{source} is no folder. Name one with posed pictures, a Recording, a Split, or pictures.")
     if not is_posed(source):
         from twinproof.reconstruct.sfm import structure_from_motion
 
-        model = config.out.with_name(config.out.name + "_sfm")
+        model = out.with_name(out.name + "_sfm")
         if not is_posed(model):
             structure_from_motion(source, model, progress)
         source = model
-    return posed_views(source, config.longest_px, progress), None
+    return posed_views(source, longest_px, progress)
+
+
+def mesh(config: SplatMesh) -> int:
+    """`twinproof splat mesh`."""
+    from twinproof.ingest import report
+    from twinproof.nouns.progress import bar
+    from twinproof.reconstruct.backdrop import cut_out
+    from twinproof.reconstruct.mesh_command import Meshing, write
+    from twinproof.reconstruct.shape import ShapeRecipe
+    from twinproof.sim.grid import Plane
+
+    recipe = ShapeRecipe(across=config.across, faces=config.faces, wrong_share=config.wrong_share)
+    support = None if config.stands_on is None else Plane(config.stands_on[:3], config.stands_on[3])
+    how = Meshing(config.by, recipe, support, config.texture_px, config.hold_out_every)
+    backdrop = _backdrop(config.backdrop, config.tolerance)
+    with bar("views") as progress:
+        views = cut_out(_posed(config.source, config.out, config.longest_px, progress), backdrop, config.group)
+    with bar("mesh") as progress:
+        made = write(views, how, config.out, progress)
+    settings.save(settings.resolved(config, "splat mesh"), config.out)
+    for note in (*views.notes, *made.shape.notes):
+        report.say(f"note: {note}")
+    for each in (*made.shape.declared, *made.painted.declared):
+        report.say(f"assumed: {each}")
+    agree = sorted(made.agreement.values())
+    judged = "no picture was held out" if not agree else (
+        f"outlines in {len(agree)} held-out pictures agree to {sum(agree) / len(agree):.1%} (worst {agree[0]:.1%})"
+    )  # fmt: skip
+    report.say(
+        f"{config.out}: closed mesh of {len(made.shape.mesh.faces)} faces from {made.used} pictures, {judged}. "
+        "Lengths are in the unit of the poses"
+    )
+    return 0
+
+
+def _backdrop(text: str, tolerance: float) -> Backdrop | None:
+    from twinproof.reconstruct.backdrop import Backdrop
+
+    match text:
+        case "":
+            return None
+        case "border":
+            return Backdrop(None, tolerance)
+        case name if name in COLOURS:
+            return Backdrop(COLOURS[name], tolerance)
+    try:
+        red, green, blue = (int(word) for word in text.split(","))
+    except ValueError:
+        raise ConfigError(f"--backdrop {text!r} is no colour. Use {', '.join(COLOURS)}, border or R,G,B.") from None
+    return Backdrop((red, green, blue), tolerance)
 
 
 def convert(config: SplatConvert) -> int:

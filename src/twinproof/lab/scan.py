@@ -56,7 +56,7 @@ def scan(
             noisy = drawn.rgb / 255 * gain + rng.normal(0, NOISE_SD, drawn.rgb.shape)
             file = f"picture_{k:03d}.png"
             (folder / file).write_bytes(png(255 * noisy))
-            found = _shaken(true, rng) @ np.diag([1.0, -1.0, -1.0, 1.0])
+            found = shaken(true, rng) @ np.diag([1.0, -1.0, -1.0, 1.0])
             frames.append({"file_path": file, "transform_matrix": found.tolist()})
             progress(k + 1, file, pictures)
         head = {"fl_x": focal, "fl_y": focal, "cx": size[0] / 2, "cy": size[1] / 2, "w": size[0], "h": size[1]}
@@ -77,10 +77,13 @@ def _pose(share: float, rng: np.random.Generator) -> np.ndarray:
     return pose
 
 
-def _shaken(pose: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def shaken(
+    pose: np.ndarray, rng: np.random.Generator, position_m: float = POSITION_SD_M, turn_rad: float = TURN_SD_RAD
+) -> np.ndarray:
+    """A pose as it is found: off by so much, standard deviation in each direction."""
     from scipy.spatial.transform import Rotation
 
     found = pose.copy()
-    found[:3, :3] = pose[:3, :3] @ Rotation.from_rotvec(rng.normal(0, TURN_SD_RAD, 3)).as_matrix()
-    found[:3, 3] += rng.normal(0, POSITION_SD_M, 3)
+    found[:3, :3] = pose[:3, :3] @ Rotation.from_rotvec(rng.normal(0, turn_rad, 3)).as_matrix()
+    found[:3, 3] += rng.normal(0, position_m, 3)
     return found
