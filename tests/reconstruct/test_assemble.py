@@ -18,10 +18,12 @@ from twinproof.nouns.rig import Camera, Intrinsics, Joint, Mount, Rig, SignalRul
 from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.source import Declared, Inferred
 from twinproof.nouns.splat_files import read_ply
+from twinproof.nouns.splats import joined
 from twinproof.nouns.twin import Twin
 from twinproof.nouns.video_write import write_pictures
 from twinproof.reconstruct.articulation import articulation
 from twinproof.reconstruct.assemble import Physical, Room, Thing, assembled
+from twinproof.reconstruct.background_fill import MADE_UP, WHY
 from twinproof.reconstruct.build import Building, corrected
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.collision import hull_of
@@ -111,6 +113,20 @@ def test_the_twin_loads_again_and_names_every_source(made) -> None:
     assert again.audits["reprojection_px"] == {"front": 0.8}
     gap = again.audits["visual_against_collision"]["mug"]
     assert gap["volume_ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_what_nobody_saw_of_the_background_is_a_layer_of_its_own_and_declared(made, tmp_path) -> None:
+    _, _, thing = made
+    flat = bind(box(0.2, 0.2, 0.001), 1, "background").splats()
+    behind = joined([flat, replace(flat.take(np.arange(3)), groups=(MADE_UP,))])
+    (tmp_path / "scene").mkdir()
+    twin = assembled(room(tmp_path), [Thing(replace(thing, background=behind))], Part(), tmp_path / "scene")
+    assert isinstance(twin.body("background").source, Inferred)
+    assert twin.body(MADE_UP).source == Declared(WHY)
+    assert [twin.body(name).splats[1] for name in ("background", MADE_UP)] == [len(flat), 3]
+    (tmp_path / "again").mkdir()
+    replace(thing, background=behind).save(tmp_path / "again")
+    assert FoundObject.load(tmp_path / "again").background.groups == ("background", MADE_UP)
 
 
 def test_its_cameras_stand_where_they_were_found(made) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.nouns.examples import write_stl
+from tests.sim.shapes import looking
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.rig import Mount
@@ -16,6 +17,7 @@ from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Alignment, Body, CollisionPart, Twin
+from twinproof.reconstruct.background_fill import MADE_UP, WHY
 from twinproof.reconstruct.compose import Add, Move, Remove, Replace, compose
 from twinproof.reconstruct.compose_scene import EditedScene
 from twinproof.sim.render_camera import Camera, Lens
@@ -93,6 +95,56 @@ def test_a_removed_body_leaves_with_its_looks_sensors_and_parameters(tmp_path) -
     assert base.body("cube").splats == (5, 8)
     twin.save(tmp_path / "saved")
     assert Twin.load(tmp_path / "saved").hash == twin.hash
+
+
+def tiled(but) -> Splats:
+    """A grey table of discs 5 mm apart around (0.3, 0), without those that are left out."""
+    x, y = (np.arange(-0.15, 0.151, 0.005) for _ in range(2))
+    places = np.stack([*np.meshgrid(0.3 + x, y), np.zeros((len(y), len(x)))], axis=-1).reshape(-1, 3)
+    places = places[~but(places)]
+    n = len(places)
+    return Splats(
+        places, np.tile([1.0, 0, 0, 0], (n, 1)), np.full((n, 3), np.log(0.004)), np.full(n, 4.0),
+        np.full((n, 4, 3), 0.0), np.zeros(n, int),
+    )  # fmt: skip
+
+
+def with_table(twin: Twin, table: Splats) -> Twin:
+    """The same twin with a background of such splats, after all others."""
+    whole = read_ply(twin.path("splats.ply"))
+    write_ply(twin.root / "splats.ply", joined_looks(whole, table))
+    behind = Body("behind", Measured("a scan"), "background", splats=(len(whole), len(table)), lacks={"mesh": "looks"})
+    return Twin(twin.root, (*twin.bodies, behind), twin.alignment, twin.engine, twin.episodes, twin.parents)
+
+
+@pytest.mark.parametrize("edit", [Remove("cube"), Move("cube", (0.0, 0.5, 0.0))])
+def test_what_is_taken_away_leaves_no_hole_in_the_background(tmp_path, edit) -> None:
+    under = lambda p: (np.abs(p[:, 0] - 0.3) < 0.03) & (np.abs(p[:, 1]) < 0.03)  # noqa: E731
+    base = with_table(small_twin(tmp_path / "one"), tiled(under))
+    twin = compose(base, [edit], tmp_path / "new")
+    assert twin.body(MADE_UP).source == Declared(WHY)
+    assert twin.body(MADE_UP).layer == "background"
+    camera = Camera(Lens(48, 48, 160, 160, 23.5, 23.5), looking((0.3, -0.2, 0.4), (0.3, 0.0, 0.0)))
+    before, after = (render(_only_table(each), camera, what=("alpha", "colour")) for each in (base, twin))
+    assert before.alpha.min() < 0.2
+    assert after.alpha.min() > 0.8
+    assert np.abs(after.colour[24, 24] / after.alpha[24, 24] - 0.5).max() < 0.05  # grey as the table around
+    assert any("behind cube: nobody saw the table there" in note for note in twin.notes)
+    twin.save(tmp_path / "saved")
+    assert Twin.load(tmp_path / "saved").body(MADE_UP).splats == twin.body(MADE_UP).splats
+
+
+def _only_table(twin: Twin) -> Splats:
+    names = [body.name for body in twin.bodies if body.layer == "background" and body.name != "room"]
+    return joined_looks(*(of_body(twin, name) for name in names))
+
+
+def test_a_background_without_holes_stays_as_it_is_and_one_that_is_not_there_is_named(tmp_path) -> None:
+    whole = with_table(small_twin(tmp_path / "one"), tiled(lambda p: p[:, 0] > 9))
+    twin = compose(whole, [Remove("cube")], tmp_path / "new")
+    assert MADE_UP not in [body.name for body in twin.bodies]
+    bare = compose(whole, [Remove("cup")], tmp_path / "bare")  # it stood where no table was ever seen
+    assert any("behind cup: the background shows no table around it" in note for note in bare.notes)
 
 
 def test_a_moved_body_takes_its_looks_along(tmp_path) -> None:

@@ -19,6 +19,7 @@ from twinproof.nouns.splats import Splats, joined
 from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Alignment, Body, Twin, TwinCamera
+from twinproof.reconstruct.background_fill import MADE_UP, WHY
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
 from twinproof.reconstruct.collision import COLLISION_GROUP
 from twinproof.reconstruct.declare import copy_files
@@ -243,9 +244,10 @@ def _bodies(
             bodies.append(parts[name].body(sources[name], runs[name][0]))
         else:
             bodies.append(Body(name, Declared("the robot's model"), "robot", splats=runs.get(name), lacks=lacks))
-    if "background" in runs:
-        bare = {"mesh": "free surfels; the table is a plane"}
-        bodies.append(Body("background", source, "background", splats=runs["background"], lacks=bare))
+    bare = {"mesh": "free surfels; the table is a plane"}
+    for name, whence in (("background", source), (MADE_UP, Declared(WHY))):
+        if name in runs:
+            bodies.append(Body(name, whence, "background", splats=runs[name], lacks=bare))
     return tuple(bodies)
 
 
@@ -256,7 +258,7 @@ def write_splats(
     links = room.robot.fine
     colours = np.array([room.found.colours[str(g)] for g in links.geom])
     poses = room.robot.poses.at_rest()
-    pieces = [(background, "background")] if background is not None else []
+    pieces = [] if background is None else [(background.of(name), name) for name in background.groups]
     for group, name in enumerate(links.splats.groups):
         mine = links.splats.group == group
         if mine.any():

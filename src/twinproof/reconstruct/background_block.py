@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.splats import Splats, joined
 from twinproof.nouns.views import PosedView, Views
+from twinproof.reconstruct.background_fill import filled
 from twinproof.sim.grid import Plane
 from twinproof.sim.render_camera import Lens, pixel_rays
 
@@ -26,7 +27,7 @@ POINTS = 6000
 @dataclass(frozen=True, eq=False)
 class FoundBackground:
     """The surfels, and figures on the views that were kept apart: PSNR (dB) and SSIM, of all that counts and of the
-    object."""
+    object. What nobody saw behind the object is a group of its own (background_fill.MADE_UP)."""
 
     splats: Splats
     thing: Splats  # the object's surfels that it was judged with
@@ -52,9 +53,12 @@ def kept_and_apart(views: Views) -> tuple[Views, Views]:
 
 def found_background(
     views: Views, thing: Splats, table: Plane, steps: int, progress: Progress = quiet, device: str = "cpu",
-    looks: Looks | None = None,
+    looks: Looks | None = None, more: Sequence[PosedView] = (),
 ) -> FoundBackground | None:  # fmt: skip
     """`thing` are the object's surfels where it stands; the views' masks call it 1. None: too few views.
+
+    `more` are pictures of the background at other times (at_other_times). What none shows is made up where the table
+    is, so that the object can be taken away and leaves neither a hole nor its ghost.
 
     Exposure drifts from picture to picture. The background's fit tells it, so `looks`, where given, makes the object's
     colours anew from pictures with an even one.
@@ -66,20 +70,22 @@ def found_background(
     kept, apart = kept_and_apart(views)
     if not apart.views or steps == 0:
         return None
-    shown = [_without(view) for view in kept.views]
+    shown = [_without(view) for view in (*kept.views, *more)]
     points, colours = _on_table(shown, table)
     bare = Views(tuple(shown), points, colours)
     recipe = Recipe(iterations=steps, flat=True, degree=0, growth=Growth(most=8000))
     done = fit(bare, recipe, device=device, progress=progress)
-    thing = thing if looks is None else looks(_even(kept, done.exposures))
-    all_of_it = replace(done, splats=joined([done.splats, thing]))
+    even = _even(bare, done.exposures)
+    thing = thing if looks is None else looks(replace(kept, views=_as_masked(even.views, kept.views)))
+    behind = joined([part for part in filled(done.splats, even, table) if part is not None])
+    all_of_it = replace(done, splats=joined([behind, thing]))
     whole = judge(all_of_it, bare, apart)
     only = [
         replace(v, mask=np.where(v.mask == 1, 0, -1)) for v in apart.views if v.mask is not None and (v.mask == 1).any()
     ]
     inside = judge(all_of_it, bare, Views(tuple(only))) if only else []
     return FoundBackground(
-        done.splats,
+        behind,
         thing,
         _mean([each.psnr_db for each in whole]),
         _mean([each.psnr_db for each in inside]),
@@ -101,6 +107,11 @@ def _even(views: Views, exposures: Float[np.ndarray, "V 2 3"]) -> Views:
         for view, (gain, offset) in zip(views.views, exposures, strict=True)
     ]
     return replace(views, views=tuple(even))
+
+
+def _as_masked(even: Sequence[PosedView], views: Sequence[PosedView]) -> tuple[PosedView, ...]:
+    """The even pictures of the first views, masked as these are."""
+    return tuple(replace(one, mask=view.mask) for one, view in zip(even, views, strict=False))
 
 
 def _without(view: PosedView) -> PosedView:

@@ -2,7 +2,8 @@
 
 twin = compose(base, [Remove("cube"), Add(other, "cup", "cup_2", (0.4, 0.1, 0.0)), Move("bowl", (0.3, 0, 0))], folder)
 
-Every part keeps its source; the notes say what was done by hand. What interpenetrates is refused.
+Every part keeps its source; the notes say what was done by hand. What interpenetrates is refused. Where a thing is
+taken away and the background has a hole, the table is continued from around it, as a layer that is declared.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import numpy as np
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.rig import Mount, Quaternion, Vector3
+from twinproof.nouns.source import Declared
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats, joined
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Body, CollisionPart, Twin
+from twinproof.reconstruct.background_fill import MADE_UP, WHY, filled_below
 from twinproof.reconstruct.compose_scene import EditedScene
 from twinproof.reconstruct.poses import quat_of
+from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
 from twinproof.sim.splat.placed import as_volumes, placed
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
+PLANE = 0  # MuJoCo's number of a geom that is one
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,9 @@ class _Draft:
     parents: dict[str, str] = field(default_factory=dict)
     log: list[Json] = field(default_factory=list)
     poses: dict[str, np.ndarray] = field(default_factory=dict)  # T_world_body of what was touched
+    left: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  # where the looks of objects were that are gone from there
 
     def standing(self, name: str) -> Float[np.ndarray, "4 4"]:
         """Where a body is by now."""
@@ -152,11 +160,18 @@ def _remove(draft: _Draft, name: str) -> None:
     if draft.scene.has(name):
         draft.scene.remove(name)
     for each in gone:
+        _leaves(draft, each)
         draft.poses.pop(each, None)
         draft.bodies.pop(each, None)
         draft.looks.pop(each, None)
         draft.start = {id: value for id, value in draft.start.items() if each not in id.split(".")}
     draft.log.append({"removed": name})
+
+
+def _leaves(draft: _Draft, name: str) -> None:
+    """Remembers where an object first stood: behind it the background may have a hole."""
+    if name in draft.looks and draft.bodies[name].layer == "object":
+        draft.left.setdefault(name, draft.looks[name].means.astype(float))
 
 
 def _move(draft: _Draft, name: str, position_m: Vector3, quat_wxyz: Quaternion) -> None:
@@ -166,6 +181,7 @@ def _move(draft: _Draft, name: str, position_m: Vector3, quat_wxyz: Quaternion) 
         draft.scene.move(name, np.array(position_m), _unit(quat_wxyz))
     for each in draft.scene.inner(name) if draft.scene.has(name) else {name}:
         if each in draft.looks:
+            _leaves(draft, each)
             draft.looks[each] = placed(draft.looks[each], T_new @ np.linalg.inv(T_old))
     draft.poses[name] = T_new
     draft.log.append(
@@ -246,9 +262,16 @@ def _standing(twin: Twin, name: str) -> Float[np.ndarray, "4 4"]:
 
 def _finished(draft: _Draft, tolerance_m: float) -> Twin:
     (draft.folder / "scene.xml").write_text(draft.scene.text(), encoding="utf-8")
+    filled = _fill(draft)
     bodies, notes = _write_looks(draft)
     _check_overlaps(draft, tolerance_m)
-    notes = (*draft.base.notes, *draft.scene.notes, *notes, f"composed by hand: {len(draft.log)} changes, see audits")
+    notes = (
+        *draft.base.notes,
+        *draft.scene.notes,
+        *filled,
+        *notes,
+        f"composed by hand: {len(draft.log)} changes, see audits",
+    )
     audits: dict[str, Json] = {"composed": list(draft.log)}
     if draft.base.audits:
         audits["base"] = dict(draft.base.audits)
@@ -265,6 +288,44 @@ def _finished(draft: _Draft, tolerance_m: float) -> Twin:
         notes=notes,
         ledger=draft.base.ledger,
     )
+
+
+def _fill(draft: _Draft) -> tuple[str, ...]:
+    """Makes up the table where an object stood and the background is open; says what was made up, and where not."""
+    behind = [
+        as_volumes(draft.looks[name])
+        for name, body in draft.bodies.items()
+        if body.layer == "background" and name in draft.looks
+    ]
+    if not behind:
+        return ()
+    table, said = _table(draft.base), list[str]()
+    for name, places in draft.left.items():
+        found = filled_below(joined(behind), table if table is not None else Plane(offset_m=places[:, 2].min()), places)
+        if isinstance(found, str):
+            said.append(f"behind {name}: {found}")
+        elif found is not None:
+            behind.append(as_volumes(found))
+            flat = all(draft.looks[each].flat for each in draft.looks)
+            more = [draft.looks[MADE_UP]] if MADE_UP in draft.looks else []
+            draft.looks[MADE_UP] = joined([*more, found if flat else as_volumes(found)])
+            said.append(f"behind {name}: {WHY}: declared")
+    if MADE_UP in draft.looks:
+        bare = {"mesh": "free surfels; the table is a plane"}
+        draft.bodies[MADE_UP] = Body(MADE_UP, Declared(WHY), "background", splats=(0, 1), lacks=bare)
+    return tuple(said)
+
+
+def _table(twin: Twin) -> Plane | None:
+    """The plane that stands in the world, if the scene has one."""
+    model: Any = Scene.of(twin).nominal()
+    for k in range(model.ngeom):
+        geom = model.geom(k)
+        if int(geom.type[0]) == PLANE and int(geom.bodyid[0]) == 0:
+            normal = Mount(quat_wxyz=tuple(geom.quat.tolist())).T_parent_camera[:3, 2]
+            x, y, z = (float(v) for v in normal / np.linalg.norm(normal))
+            return Plane((x, y, z), float(normal @ geom.pos))
+    return None
 
 
 def _write_looks(draft: _Draft) -> tuple[tuple[Body, ...], tuple[str, ...]]:

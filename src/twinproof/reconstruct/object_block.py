@@ -21,6 +21,7 @@ from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct.background_block import found_background, kept_and_apart
+from twinproof.reconstruct.background_fill import at_other_times, said
 from twinproof.reconstruct.hand_views import pose_at_row
 from twinproof.reconstruct.masks import Masks, segment
 from twinproof.reconstruct.prompts import Prompts
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.shape import Shape
     from twinproof.reconstruct.surface_refine import Refined, Sight
 
-FORMAT = "twinproof/reconstruct-object/4"
+FORMAT = "twinproof/reconstruct-object/5"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
 AREA = 0.15  # cameras that look down leave the top of a hull open: the least surface that the outlines allow is flat
 BANDS = 9  # of spherical harmonics: what shines does so in some pictures only
@@ -156,13 +157,18 @@ def found_object(
     else:
         found = shaped(kept, which, name or which, table, told, progress)
     found = replace(found, went_m=_went(masks.tracks[which]), pictures=_used(views, clips))
-    return with_background(found, views, table, how, progress)
+    elsewhen = at_other_times(clips, masks.labels, views) if how.background else ()
+    return with_background(found, views, table, how, progress, elsewhen)
 
 
 def with_background(
-    found: FoundObject, views: Views, table: Plane, how: Shaping, progress: Progress = quiet
-) -> FoundObject:
-    """The object with what is behind it, where views are many enough, and its looks under one exposure; textured."""
+    found: FoundObject, views: Views, table: Plane, how: Shaping, progress: Progress = quiet,
+    more: Sequence[PosedView] = (),
+) -> FoundObject:  # fmt: skip
+    """The object with what is behind it, where views are many enough, and its looks under one exposure; textured.
+
+    `more` are pictures of what is behind it at other times.
+    """
     from twinproof.reconstruct.surface_refine import Refining, coloured, sights_of
 
     T, group, how_seen = found.T_world_object, views.groups[1], Refining(bands=BANDS)
@@ -172,7 +178,7 @@ def with_background(
         own.append(even)
         return coloured(found.mesh.moved(T), sights_of(even, group), found.name, how_seen, progress)
 
-    behind = found_background(views, placed(found.splats, T), table, how.background, progress, how.device, looks)
+    behind = found_background(views, placed(found.splats, T), table, how.background, progress, how.device, looks, more)
     if behind is None:
         return baked(found, views)
     figures = {
@@ -180,7 +186,10 @@ def with_background(
         "object_ssim": behind.object_ssim, "views": behind.apart,
     }  # fmt: skip
     figures = {k: float(v) for k, v in figures.items() if np.isfinite(v)}
-    found = replace(found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures)
+    declared = (*found.declared, *said(behind.splats))
+    found = replace(
+        found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures, declared=declared
+    )
     return baked(found, own[0])
 
 

@@ -148,6 +148,9 @@ def _scattered(views: Views, points: np.ndarray, count: int, rng: np.random.Gene
         mine = np.flatnonzero(at == k)
         height, width = view.rgb.shape[:2]
         column, row = rng.uniform(0, width - 1, len(mine)), rng.uniform(0, height - 1, len(mine))
+        if view.mask is not None:  # a splat in the colour of what does not count would stay there as its ghost
+            out = np.flatnonzero(view.mask[row.astype(int), column.astype(int)] < 0)
+            row[out], column[out] = np.divmod(rng.choice(np.flatnonzero(view.mask >= 0), len(out)), width)
         lens, pose = view.intrinsics, view.T_world_camera
         z = _depths(view, points, np.stack([column, row], -1), extent_of(views), rng)
         local = np.stack([(column - lens.cx) / lens.fx * z, (row - lens.cy) / lens.fy * z, z], -1)
