@@ -100,6 +100,8 @@ def main() -> None:
         truth = json.loads((folder / "truth.json").read_text())
         figures = scored(found, truth, robot, recording)
         print(f"seed {seed}: {took[1]:.0f} CPU-s, {took[0]:.0f} s", *found.weak, *hands.notes, sep="\n  ")
+        for name, tried in found.starts.items():
+            print(f"  {name}: {tried.sentence}")
         for name, camera in hands.cameras.items():
             true = truth["cameras"][name]
             T = Mount(**{k: true["mount"][k] for k in ("parent", "position_m", "quat_wxyz")}).T_parent_camera

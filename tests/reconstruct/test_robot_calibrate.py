@@ -22,7 +22,9 @@ from twinproof.reconstruct.robot_calibrate import calibrate
 from twinproof.reconstruct.robot_compare import Outlines, foreground
 from twinproof.reconstruct.robot_fit import CAMERA, Guess, Level, Robot, Sighting
 from twinproof.reconstruct.robot_frames import Angles, RobotFrames, shrunk
+from twinproof.reconstruct.robot_look import Look
 from twinproof.reconstruct.robot_match import check, match
+from twinproof.reconstruct.robot_starts import Starts, best_start
 from twinproof.reconstruct.unit_checks import check_units
 from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
 from twinproof.sim.render_camera import Camera, Lens
@@ -130,6 +132,29 @@ def test_cameras_offsets_and_clocks_are_found(found, taken) -> None:
     assert np.degrees(np.abs(found.guess.offsets - OFFSETS)).max() < 1.0
 
 
+def test_a_camera_that_the_rig_puts_too_far_off_is_found_from_another_start(taken) -> None:
+    robot, frames, truth = taken
+    far, look = shaken(truth, turn=0.12), Look.of_model(robot.fine)  # 6.9°: outlines lead the front camera elsewhere
+    start, tried = best_start(robot, far, frames, look, LEVELS[:1], Starts())
+    assert tried["front"].taken > 0
+    assert tried["front"].misfits[0] > 0.5 > 0.2 > min(tried["front"].misfits)
+    true = truth.cameras["front"].T_world_camera
+    turn = Rotation.from_matrix(true[:3, :3].T @ start.cameras["front"].T_world_camera[:3, :3]).magnitude()
+    assert np.degrees(turn) < 2.0
+    assert "rig's own" in tried["front"].sentence
+    again, _ = best_start(robot, far, frames, look, LEVELS[:1], Starts())
+    assert np.array_equal(again.cameras["front"].T_world_camera, start.cameras["front"].T_world_camera)
+
+
+def test_a_start_that_is_as_good_as_others_stays(taken, found) -> None:
+    robot, frames, truth = taken
+    start, tried = best_start(robot, shaken(truth), frames, Look.of_model(robot.fine), LEVELS[:1], Starts())
+    assert {name: each.taken for name, each in tried.items()} == {"front": 0, "side": 0}
+    assert np.array_equal(start.cameras["side"].T_world_camera, shaken(truth).cameras["side"].T_world_camera)
+    assert found.tried.keys() == tried.keys()
+    assert best_start(robot, shaken(truth), frames, Look.of_model(robot.fine), (), Starts())[1] == {}
+
+
 def test_uncertainties_are_of_the_size_of_the_errors(found) -> None:
     sd = np.sqrt(np.diag(found.covariance))
     assert len(found.names) == 2 * len(CAMERA) + 3
@@ -170,14 +195,21 @@ def test_blurred_pictures_and_impossible_units_are_refused_before_anything_is_fi
     check_sharp([soft[0], *frames[1:]])
     rig = Rig("arm", tuple(Joint(name) for name in JOINTS))
 
-    def turned(by: float) -> Calibration:
+    def turned(to: float, speed: float = 0.0) -> Calibration:
         columns = tuple(Column(name, "rad") for name in JOINTS)
-        state = Signal("state", "joint_position", columns, np.arange(3.0), np.full((3, 3), by))
+        value = np.tile(to - speed * (0.1 * np.arange(30.0))[:, None], (1, 3))
+        state = Signal("state", "joint_position", columns, 0.1 * np.arange(30.0), value)
         return Calibration(Recording(rig, (Episode.of({"state": state}, {}, source="made"),), {}), "5" * 64)
 
     check_units(robot, turned(1.5))
-    with pytest.raises(RecordingError, match=r"joint yaw is at 86.0 rad, which is 14 turns. Is it in degrees"):
-        check_units(robot, turned(86.0))
+    check_units(robot, turned(40.0, speed=3.0))  # joints without stops may turn as often as they like
+    with pytest.raises(RecordingError, match=r"yaw goes to 86.0 rad, 14 turns, at up to 40 rad/s; .* Is it in degrees"):
+        check_units(robot, turned(86.0, speed=40.0))
+    stopped = compile_text(ARM.replace('name="bend"', 'name="bend" range="-2 2"'))
+    held = replace(robot, poses=LinkPoses(stopped, JOINTS, robot.fine.bodies))
+    check_units(held, turned(2.4))  # encoders are off, and models' stops are not measured
+    with pytest.raises(RecordingError, match=r"bend is at 40.0 rad, and its model stops it at 2.00 rad. Is it in deg"):
+        check_units(held, turned(40.0))
     large = compile_text(re.sub(r'(size|pos|fromto)="([^"]*)"', _thousandfold, ARM))
     links = link_splats(large, robot_bodies(large), 14.0)
     mm = Robot((links, links, links), LinkPoses(large, JOINTS, links.bodies), (0, 1, 2))

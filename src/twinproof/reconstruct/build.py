@@ -29,6 +29,7 @@ from twinproof.nouns.strict import plain
 from twinproof.nouns.twin import Twin
 from twinproof.reconstruct.assemble import Physical, Room, Thing, assembled
 from twinproof.reconstruct.board_block import Board, FoundBoards, found_boards
+from twinproof.reconstruct.calibration_block import FORMAT as CALIBRATION_FORMAT
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
 from twinproof.reconstruct.clips import clips_of, hand_clip, offsets_of
 from twinproof.reconstruct.depth_beside import depth_notes
@@ -137,7 +138,7 @@ def room_of(
             f"stated is {rig.model.hash[:16]}. Name the right file, or ingest again with the new one."
         )
     robot = robot_of(scene, rig)
-    key = content_hash([calibration.hash, hash_file(robot_model), __version__, how.pictures, "calibrate"])
+    key = content_hash([calibration.hash, hash_file(robot_model), __version__, how.pictures, CALIBRATION_FORMAT])
     found = store.once(key, lambda: found_robot(calibration, robot, how.pictures, progress)[0], FoundRobot)
     key = content_hash([key, plain(how.table), "hands"])
     hands = store.once(key, lambda: found_hands(calibration, robot, found, how.table, progress), FoundHands)

@@ -22,13 +22,14 @@ from twinproof.reconstruct.robot_calibrate import Calibrated, calibrate, start_o
 from twinproof.reconstruct.robot_fit import CAMERA, Robot, shrunk_lens
 from twinproof.reconstruct.robot_frames import LONGEST_PX, RobotFrames, robot_frames, standing, still_cameras
 from twinproof.reconstruct.robot_match import Match, check, match
+from twinproof.reconstruct.robot_starts import Tried
 from twinproof.reconstruct.unit_checks import check_units
 from twinproof.sim.link_splats import LinkPoses, link_splats, robot_bodies
 
 if TYPE_CHECKING:
     from twinproof.sim.scene import Scene
 
-FORMAT = "twinproof/reconstruct-calibration/2"
+FORMAT = "twinproof/reconstruct-calibration/3"
 SEVEN = 7  # of a camera's unknowns: turn, shift, log focal length
 EDGE_PX, EDGES_M = 2.6, (0.004, 0.02)  # of the triangles that carry the links' surfels
 
@@ -74,6 +75,7 @@ class FoundRobot:
     frames: Mapping[str, Mapping[str, tuple[int, ...]]]  # that were fitted: numbers in the video, by camera and episode
     colours: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)  # of the model's geoms, by id
     reprojection_px: Mapping[str, float] = field(default_factory=dict)  # of the robot's outline, by camera
+    starts: Mapping[str, Tried] = field(default_factory=dict)  # what was tried, by camera
 
     def save(self, folder: Path) -> None:
         """Writes calibration.json."""
@@ -185,6 +187,7 @@ def _told(rig: Rig, robot: Robot, done: Calibrated, agreed: Match) -> FoundRobot
         used,
         {str(geom): triple(np.clip(table[0], 0, 1)) for geom, table in first.tables.items()},
         agreed.outline_px,
+        done.tried,
     )
 
 

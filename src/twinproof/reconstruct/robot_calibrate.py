@@ -6,7 +6,7 @@ No marker and no click: the links, drawn with the logged joint angles, must cove
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +17,10 @@ from twinproof.reconstruct import robot_fit as fit
 from twinproof.reconstruct.robot_compare import Colours, Outlines
 from twinproof.reconstruct.robot_doubt import LOOSE, Unknowns, held, jackknifed, weak
 from twinproof.reconstruct.robot_fit import CAMERA, Guess, Level, Part, Robot, Sighting
-from twinproof.reconstruct.robot_frames import RobotFrames, spread, with_plate
+from twinproof.reconstruct.robot_frames import RobotFrames, spread
 from twinproof.reconstruct.robot_look import Look
 from twinproof.reconstruct.robot_looks import looks as learnt
+from twinproof.reconstruct.robot_starts import Starts, Tried, best_start, replated
 from twinproof.sim.render_camera import Lens
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ LEVELS = (
     Level(1, 1.0, 0.20, 4, 6, grow_px=3),
 )
 DAMPING = 1e-3  # Levenberg's, of the diagonal
-MOST = (*[0.03] * 3, *[0.02] * 3, 0.01, 0.02, 0.01, 0.1)  # that one step changes of a camera
 MOST_JOINT = 0.02
 
 
@@ -49,6 +49,7 @@ class Calibrated:
     looks: dict[str, Look]
     frames: tuple[RobotFrames, ...]  # with the last plates
     weak: tuple[str, ...]  # what the pictures hardly told, in sentences
+    tried: dict[str, Tried] = field(default_factory=dict)  # starts of each camera
 
 
 def calibrate(
@@ -59,14 +60,20 @@ def calibrate(
     levels: Sequence[Level] = LEVELS,
     mounts: Mapping[str, Mount] | None = None,
     progress: Progress = quiet,
+    starts: Starts | None = None,
 ) -> Calibrated:
-    """Coarse to fine: colours of the links and Gauss–Newton steps in turn. `mounts` are as the rig states them."""
+    """Coarse to fine: colours of the links and Gauss–Newton steps in turn, from the best of several starts.
+
+    `mounts` are as the rig states them.
+    """
     unknowns = Unknowns(tuple(start.cameras), tuple(joint_names[j] for j in robot.sought))
-    guess, looks = start, dict.fromkeys(unknowns.cameras, Look.of_model(robot.fine))
+    looks = dict.fromkeys(unknowns.cameras, Look.of_model(robot.fine))
+    coarse = [level for level in levels if isinstance(level.compare, Outlines)]
+    guess, tried = best_start(robot, start, all_frames, Look.of_model(robot.fine), coarse, starts or Starts())
     total, done = sum(level.rounds for level in levels), 0
     frames = list(all_frames)
     for level in levels:
-        frames = [_replated(robot, guess, f, looks[f.camera], level) for f in frames]
+        frames = [replated(robot, guess, f, looks[f.camera], level) for f in frames]
         for _ in range(level.rounds):
             if isinstance(level.compare, Colours):
                 looks = learnt(robot, guess, frames, level)
@@ -80,11 +87,8 @@ def calibrate(
     told = unknowns.precision(mounts)
     step, covariance = held(alone, behind, told)
     guess = guess.changed(unknowns.cameras, robot.sought, step)
-    return Calibrated(guess, unknowns.names, covariance, looks, tuple(frames), weak(alone, unknowns.names, told))
-
-
-def _replated(robot: Robot, guess: Guess, frames: RobotFrames, look: Look, level: Level) -> RobotFrames:
-    return with_plate(frames, lambda time_s: fit.robot_mask(robot, guess, frames, time_s, look, level.grow_px))
+    told_weak = weak(alone, unknowns.names, told)
+    return Calibrated(guess, unknowns.names, covariance, looks, tuple(frames), told_weak, tried)
 
 
 def _parts(
@@ -129,7 +133,7 @@ def _step(
     step = np.zeros(len(g))
     A = H[np.ix_(free, free)]
     step[free] = np.linalg.solve(A + DAMPING * np.diag(np.diag(A)), g[free])
-    most = np.array([*(MOST * len(unknowns.cameras)), *([MOST_JOINT] * len(unknowns.joints))])
+    most = np.array([*(fit.MOST * len(unknowns.cameras)), *([MOST_JOINT] * len(unknowns.joints))])
     return np.clip(step, -most, most)
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
 CAMERA = ("turn_x", "turn_y", "turn_z", "shift_x", "shift_y", "shift_z", "log_focal", "clock", "readout", "swell")
+MOST = (*[0.03] * 3, *[0.02] * 3, 0.01, 0.02, 0.01, 0.1)  # that one step changes of a camera
 FLAT = 4e-3  # per px: slopes below this are noise
 JOINT_STEP, CLOCK_STEP_S = 1e-3, 4e-3  # of links' motions, to either side
 CLOCK_SIDES = (CLOCK_STEP_S, -CLOCK_STEP_S)
