@@ -129,6 +129,24 @@ def test_what_nobody_saw_of_the_background_is_a_layer_of_its_own_and_declared(ma
     assert FoundObject.load(tmp_path / "again").background.groups == ("background", MADE_UP)
 
 
+@pytest.mark.parametrize(("gap_m", "told"), [(0.004, None), (-0.003, "mug and tin touch: 3"), (-0.012, "refused")])
+def test_objects_of_one_twin_may_touch_and_not_be_inside_each_other(made, tmp_path, gap_m, told) -> None:
+    _, _, mug = made
+    beside = mug.T_world_object.copy()
+    beside[0, 3] += 0.06 + gap_m  # it is 0.06 m wide
+    tin = replace(mug, name="tin", T_world_object=beside, splats=replace(mug.splats, groups=("tin",)))
+    (tmp_path / "scene").mkdir()
+    both = [Thing(mug), Thing(tin)]
+    if told == "refused":
+        with pytest.raises(
+            TwinError, match=r"mug and tin are 1[12]\.. mm inside each other; things that touch are up to 5"
+        ):
+            assembled(room(tmp_path), both, Part(), tmp_path / "scene")
+        return
+    notes = assembled(room(tmp_path), both, Part(), tmp_path / "scene").notes
+    assert any(told in note for note in notes) if told else not any("touch" in note for note in notes)
+
+
 def test_its_cameras_stand_where_they_were_found(made) -> None:
     _, folder, _ = made
     world = World(Scene.read(folder / "saved" / "scene.xml").nominal())

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from twinproof.nouns.errors import TwinError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.ledger import LedgerHead
 from twinproof.nouns.parts import Calibration
@@ -28,6 +29,7 @@ from twinproof.reconstruct.object_parts import Making, ObjectParts, write_object
 from twinproof.reconstruct.robot_fit import Robot
 from twinproof.sim.parameters.base import names
 from twinproof.sim.scene import Scene, engine
+from twinproof.sim.separation import overlaps
 from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from twinproof.sim.grid import Plane
 
 TABLE = "table"
+CONTACT_M = 0.005  # of two surfaces that are each right to a few millimetres
 ROLLING = "0.005 0.0001"  # torsional and rolling friction, MuJoCo's own defaults
 
 
@@ -94,6 +97,7 @@ def assembled(
     """The Twin in an empty folder. The background of the first object that has one is the scene's."""
     source: Source = Inferred(calibration.split)
     parts = write_scene(room, things, folder)
+    touching = _touching(folder, parts)
     background = next((thing.found.background for thing in things if thing.found.background is not None), None)
     runs = write_splats(folder, room, list(parts.values()), background)
     said = [note for thing in things for note in (*_said(thing), *parts[thing.found.name].notes)]
@@ -110,7 +114,7 @@ def assembled(
         cameras={n: TwinCamera(c.width, c.height, c.intrinsics, c.mount, source) for n, c in room.cameras.items()},
         start=Theta({**{id: v for id, v in physics.items() if not id.endswith(".offset")}, **offsets}),
         audits=_audits(room.found, things, parts),
-        notes=(*notes, *room.found.weak, *said),
+        notes=(*notes, *room.found.weak, *said, *touching),
         ledger=ledger,
     )
 
@@ -121,6 +125,24 @@ def write_scene(room: Room, things: Sequence[Thing], folder: Path) -> dict[str, 
     parts = {thing.found.name: _written(folder, thing, room) for thing in things}
     _write_scene(folder, room, list(parts.values()))
     return parts
+
+
+def _touching(folder: Path, parts: Mapping[str, ObjectParts]) -> tuple[str, ...]:
+    """Objects that are a little inside each other, as things that touch come out; deeper ones are refused."""
+    if len(parts) < 2:
+        return ()
+    said = list[str]()
+    for found in overlaps(Scene.read(folder / "scene.xml"), 0.0):
+        if {found.first, found.second} <= set(parts):
+            if found.depth_m > CONTACT_M:
+                raise TwinError(
+                    f"{found.first} and {found.second} are {1e3 * found.depth_m:.1f} mm inside each other; things that "
+                    f"touch are up to {1e3 * CONTACT_M:.0f} mm, as surfaces are that far off. One may have pixels of "
+                    "the other: point at both with more clicks, show them from more sides, or prompt one alone and "
+                    "bring the other with twinproof compose --add."
+                )
+            said.append(f"{found.first} and {found.second} touch: {1e3 * found.depth_m:.1f} mm inside each other")
+    return tuple(said)
 
 
 def _said(thing: Thing) -> list[str]:
@@ -174,6 +196,7 @@ def _audits(found: FoundRobot, things: Sequence[Thing], parts: Mapping[str, Obje
         "calibration": {
             "offset_sd_rad": dict(found.offset_sd),
             "cameras": {n: plain(c) for n, c in found.cameras.items()},
+            "starts": {n: plain(each) for n, each in found.starts.items()},
         },
     }
     joints = {thing.found.name: thing.joint.as_json() for thing in things if thing.joint is not None}
