@@ -32,7 +32,8 @@ class Starts:
     turn_rad: float = 0.06
     shift_m: float = 0.02
     better: float = 0.15  # a place is left for one whose misfit is smaller by this share
-    frames: int = 2  # of each episode that are looked at
+    episodes: int = 2  # that are looked at, of all that show the camera's pictures
+    frames: int = 4  # of each of these
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def best_start(
     cameras, tried = dict(start.cameras), dict[str, Tried]()
     for name in start.cameras if how.count and levels else ():
         own = [f for f in frames if f.camera == name]
+        own = [own[k] for k in spread(tuple(range(len(own))), how.episodes)]
         trial = _Trial(robot, own, look, tuple(replace(level, frames=how.frames) for level in levels))
         begun = (start.cameras[name], *_around(start.cameras[name], name, how))
         ends = [trial.descended(replace(start, cameras={name: each})) for each in begun]
