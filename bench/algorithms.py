@@ -74,7 +74,7 @@ def score(folder: Path, run: str, way: str, seed: int, tiny: bool) -> None:
     """One policy of one way, as a piece of work: trained, judged in the twin and in reality."""
     home = Path(run)
     twin, split, ranges = (kind.load(home / name) for kind, name in KINDS)
-    task = task_named(TASK, twin, home=home_of((), twin, split), relative=True)
+    task = task_named(TASK, twin, home=home_of((), TASK, twin, split), relative=True)
     told: dict[str, Any] = {"way": way, "seed": seed}
     with quiet_torch():
         actor = _made(folder, home, way, seed, tiny, told) or _planned(way, task, ranges)

@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=4)
     asked = parser.parse_args()
     twin, split = Twin.load(asked.twin), Split.load(asked.split)
-    task = push.of(twin, home=home_of((), twin, split))
+    task = push.of(twin, home=home_of((), "push", twin, split))
     rig = split.parts()[0].recording.rig
     sight = TwinSight(twin, task.tracked[0], task.machine.joints, clock_offsets(twin, rig))
     lens = next(iter(sight.cameras.values())).lens
