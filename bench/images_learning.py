@@ -132,9 +132,10 @@ class NoEyes:
     """Sees nothing."""
 
     names: tuple[str, ...] = ()
+    cameras: tuple[str, ...] = ()
     shape = (1, 1, 3)
 
-    def see(self, backing: Any) -> dict[str, Any]:
+    def see(self, backing: Any, drawn: Any = None) -> dict[str, Any]:
         return {}
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.evaluate.filmed import CHANNEL, SIZE, Filmed, contract_of, filmed_text, looked, orange_at, wanted
 from tests.evaluate.practice import pendulum
 from tests.policies.servers import groot, groot_pack, openpi, openpi_pack
-from tests.tasks.test_eyes import red_at
+from tests.tasks.test_eyes import drawable, red_at  # noqa: F401
 from tests.tasks.test_eyes import twin as splat_twin  # noqa: F401
 from twinproof.cli_robot import place_of
 from twinproof.evaluate.beliefs import Beliefs
@@ -315,3 +315,20 @@ def test_a_policy_that_looks_needs_a_panel_with_its_camera(panel_of, task):
     assert without_pictures(policy.contract).observations[0].name == "joint_position"
     with pytest.raises(PanelError, match="sees image.cam_high, and the panel was frozen without cameras"):
         panel_of(Contender("looks", policy, "x"), cameras=())
+
+
+def test_draws_move_the_cameras_that_trials_in_the_twin_are_seen_through(twin, task, drawable):  # noqa: F811
+    model = Scene.of(twin).nominal()
+    place = float(model.cam_pos[model.camera("front").id][0])
+    for mine, ground, id, at in (
+        (twin, task, "camera.front.x", place),
+        (drawable, push.of(drawable, home={"turn": 0.0}), "camera.above.x", 0.3),
+    ):
+        name = id.split(".")[1]
+        pictures = on_cameras([Channel(f"image.{name}", "1", 0, 255, (24, 32, 3))], cameras_in(mine))
+        eyes, thetas = TwinEyes(mine, pictures), [Theta(), Theta({id: at}), Theta({id: at + 0.1})]
+        arena = Arena(mine, seeing(ground, pictures), 3, draws=thetas, play=Play(bank=3, nthread=1), eyes=eyes)
+        seen = arena.reset(seeds=[1, 1, 1], setups=[ground.draw(np.random.default_rng(0))] * 3, thetas=thetas)
+        usual, same, moved = seen[f"image.{name}"].astype(int)
+        np.testing.assert_allclose(same, usual, atol=1)
+        assert np.abs(moved - usual).max() > 30

@@ -9,8 +9,12 @@ import pytest
 
 from tests.tasks.looks import DEAR, SCENE, red_cube
 from twinproof.nouns.errors import TaskError
+from twinproof.nouns.randomization import Randomization, Range
 from twinproof.nouns.robot import Observation, Picture
+from twinproof.nouns.source import Declared
+from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Alignment, Body, Twin
+from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.scene import engine
 from twinproof.tasks import push
 from twinproof.tasks.arena import Arena, Play
@@ -117,3 +121,81 @@ def test_what_cannot_be_seen_is_said(twin, tmp_path):
     bare = Twin(tmp_path, bodies, Alignment(DEAR), engine(), (), {})
     with pytest.raises(TaskError, match="the twin has no splats, so nothing can be seen of it"):
         SplatEyes(bare)
+
+
+CAMERAS = """
+    <camera name="above" pos=".3 0 .8" fovy="43.6"/>
+  </worldbody>"""
+
+
+@pytest.fixture(scope="module")
+def drawable(tmp_path_factory):
+    """The twin, with its camera above in the scene too, so that draws can move it."""
+    root = tmp_path_factory.mktemp("drawable")
+    twin = red_cube(root)
+    (root / "scene.xml").write_text(SCENE.replace("\n  </worldbody>", CAMERAS))
+    return replace(twin, cameras={"above": twin.cameras["above"]})
+
+
+AT = Setup((0.4, 0.0), (0.3, 0.0), 0.0)
+MOVED = (
+    Theta(),
+    Theta({"camera.above.x": 0.4}),
+    Theta({"camera.above.roll": np.pi / 2, "camera.above.x": 0.2}),
+    Theta({"camera.above.fovy": 2 * np.arctan(0.5 * np.tan(np.radians(43.6) / 2)), "camera.above.x": 0.4}),
+)
+
+
+def seen_from(twin, eyes, thetas):
+    task = with_pictures(push.of(twin, home={"turn": 0.0}), eyes)
+    arena = Arena(twin, task, len(thetas), draws=list(thetas), play=Play(bank=8, nthread=1), eyes=eyes)
+    return np.asarray(arena.reset(setups=[AT] * len(thetas), thetas=list(thetas))[f"image.{eyes.names[0]}"])
+
+
+def test_each_world_sees_through_the_camera_that_its_draw_put_there(drawable):
+    seen = seen_from(drawable, SplatEyes(drawable, ("above",)), MOVED)
+    middle = np.array([31.5, 23.5])
+    np.testing.assert_allclose(red_at(seen[0]), middle, atol=0.5)
+    # 60 px at 0.77 m: a camera that stands 0.1 m further along +x sees the cube 7.8 px to the left
+    np.testing.assert_allclose(red_at(seen[1]) - middle, [-7.8, 0.0], atol=0.7)
+    # turned by a right angle about its view, from x to y: what was at the right is at the top
+    np.testing.assert_allclose(red_at(seen[2]) - middle, [0.0, -7.8], atol=0.7)
+    np.testing.assert_allclose(red_at(seen[3]) - middle, [-15.6, 0.0], atol=1.2)
+
+
+def test_camera_ranges_reach_the_pictures_of_episodes_by_their_seeds(drawable):
+    info = parameter("camera.above.x").info
+    ranges = Randomization(
+        (Range(info, 0.2, 0.4, 0.3, Declared("planted"), "camera", "its place", "outlines", "a nudge"),), {}
+    )
+    eyes = SplatEyes(drawable, ("above",), width=32)
+    task = with_pictures(push.of(drawable, home={"turn": 0.0}), eyes)
+
+    def first(seed):
+        arena = Arena(drawable, task, 4, draws=ranges, seed=seed, play=Play(bank=4, nthread=1), eyes=eyes)
+        found = np.asarray(arena.reset(setups=[AT] * 4, seeds=[seed * 10 + k for k in range(4)])["image.above"])
+        return np.array([red_at(one)[0] for one in found])
+
+    assert np.ptp(first(1)) > 2  # 0.2 m are 7.8 px of 32
+    np.testing.assert_array_equal(first(1), first(1))
+    assert not np.allclose(first(1), first(2))
+
+
+def test_pictures_come_late_by_each_worlds_own_draw(drawable):
+    eyes = SplatEyes(drawable, ("above",))
+    task = with_pictures(push.of(drawable, home={"turn": 0.0}), eyes)
+    thetas = [Theta(), Theta({"image.latency": 1.2 * task.period_s}), Theta({"image.latency": 2 * task.period_s})]
+    arena = Arena(drawable, task, 3, draws=thetas, play=Play(bank=3, nthread=1), eyes=eyes)
+    arena.reset(setups=[AT] * 3, thetas=thetas)
+    speed = arena.backing.view("qvel")
+    speed[:, 1] = 1.0  # the cube slides along +x, in all worlds alike
+    seen, still = [], arena.sensed.last * 0
+    for _ in range(4):
+        pictures = np.asarray(arena.step(still).observations["image.above"])
+        seen.append([red_at(one)[0] for one in pictures])
+    seen = np.array(seen)
+    assert seen[1, 0] > 32.5
+    np.testing.assert_allclose(seen[1:, 1], seen[:-1, 0], atol=1e-9)
+    np.testing.assert_allclose(seen[2:, 2], seen[:-2, 0], atol=1e-9)
+    begun = np.asarray(arena.reset(setups=[AT] * 3, thetas=thetas)["image.above"])
+    np.testing.assert_array_equal(begun[0], begun[2])  # nothing is older than the episode

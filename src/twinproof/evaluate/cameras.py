@@ -19,13 +19,13 @@ from twinproof.nouns.rig import Rig
 from twinproof.nouns.robot import Picture
 from twinproof.nouns.twin import Twin, TwinCamera
 from twinproof.sim.parameters.base import names, nearest
-from twinproof.sim.render_camera import Lens, Named, OnBody, View
+from twinproof.sim.render_camera import Lens, Named, Off, OnBody, View
 from twinproof.sim.render_rays import Rays
 from twinproof.sim.scene import Scene
-from twinproof.tasks.backing import Backing
-from twinproof.tasks.eyes import PREFIX, SplatEyes
+from twinproof.tasks.eyes import PREFIX, Shown, SplatEyes
 from twinproof.tasks.sensed import Array, Sensed
 from twinproof.tasks.task import Channels, TaskSpec
+from twinproof.tasks.viewpoints import Viewpoints
 
 SPLATS = "splats.ply"
 
@@ -106,7 +106,7 @@ class TwinEyes:
 
     def __init__(self, twin: Twin, channels: Sequence[Channel]) -> None:
         self.names, self.channels = tuple(channel.name for channel in channels), tuple(channels)
-        self.twin = twin
+        self.twin, self.cameras = twin, tuple(channel.frame for channel in channels)
         height, width = channels[0].shape[:2]
         self.shape = (height, width, 3)
         self._model: Any = Scene.of(twin).nominal()
@@ -129,13 +129,13 @@ class TwinEyes:
         """From now on, only the worlds of this mask (N,) are drawn."""
         self._wanted = np.array(which, dtype=bool)
 
-    def see(self, backing: Backing) -> dict[str, Array]:
-        """A picture for each channel, as the worlds stand now."""
+    def see(self, backing: Shown, drawn: Viewpoints | None = None) -> dict[str, Array]:
+        """A picture for each channel, as the worlds stand now; with `drawn`, each world's cameras are off."""
         count = len(backing.view("qpos"))
         every = self._wanted is None or len(self._wanted) != count
         rows = np.arange(count) if every or self._wanted is None else np.flatnonzero(self._wanted)
         if len(rows):
-            fresh = self._splats(backing, rows) | self._traced(backing, rows)
+            fresh = self._splats(backing, rows, drawn) | self._traced(backing, rows, drawn)
             for channel in self.channels:
                 old = self._held.get(channel.name)
                 kept = np.zeros((count, *channel.shape), np.uint8) if old is None or len(old) != count else old.copy()
@@ -144,27 +144,33 @@ class TwinEyes:
             self.drawn += len(rows) * len(self.channels)
         return dict(self._held)
 
-    def _splats(self, backing: Backing, rows: np.ndarray) -> dict[str, np.ndarray]:
-        some: Any = _Some(backing, rows)
-        return {name: np.asarray(next(iter(eyes.see(some).values()))) for name, eyes in self._by_splats.items()}
+    def _splats(self, backing: Shown, rows: np.ndarray, drawn: Viewpoints | None) -> dict[str, np.ndarray]:
+        some, found = _Some(backing, rows), {}
+        for name, eyes in self._by_splats.items():
+            off = None if drawn is None else drawn.of(self.names.index(name), rows)
+            found[name] = np.asarray(next(iter(eyes.see(some, off).values())))
+        return found
 
-    def _traced(self, backing: Backing, rows: np.ndarray) -> dict[str, np.ndarray]:
+    def _traced(self, backing: Shown, rows: np.ndarray, drawn: Viewpoints | None) -> dict[str, np.ndarray]:
         if not self._by_rays:
             return {}
-        states = np.asarray(backing.view("qpos"))[rows]
+        found, states = {}, list(np.asarray(backing.view("qpos"))[rows])
         with self._rays.on(self._model) as studio:
-            drawn = studio.render_many(list(states), list(self._by_rays.values()), ("rgb",))
-        found = {}
-        for k, name in enumerate(self._by_rays):
-            shots = [row[k].rgb for row in drawn]
-            found[name] = np.stack([shot for shot in shots if shot is not None])
+            for name, view in self._by_rays.items():
+                if drawn is None:
+                    shots = [row[0] for row in studio.render_many(states, [view], ("rgb",))]
+                else:
+                    off = drawn.of(self.names.index(name), rows)
+                    places = zip(states, off.T_usual_drawn[:, 0], off.lens[:, 0], strict=True)
+                    shots = [studio.render(state, Off(view, T, lens), ("rgb",)) for state, T, lens in places]
+                found[name] = np.stack([shot.rgb for shot in shots if shot.rgb is not None])
         return found
 
 
 class _Some:
     """Some worlds of a backing, for who draws."""
 
-    def __init__(self, backing: Backing, rows: np.ndarray) -> None:
+    def __init__(self, backing: Shown, rows: np.ndarray) -> None:
         self.xp, self.model, self.patient, self._backing, self._rows = np, backing.model, True, backing, rows
 
     def view(self, name: str) -> np.ndarray:

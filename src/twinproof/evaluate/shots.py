@@ -87,7 +87,7 @@ def seen_at(stage: Stage, qpos: np.ndarray) -> dict[str, np.ndarray]:
     assert eyes is not None, "only a policy that sees pictures is asked about them"
     worlds = Worlds(stage.scene, len(qpos), nthread=1)
     worlds.reset(qpos=qpos)
-    return TwinEyes(eyes.twin, eyes.channels).see(_Posed(worlds))  # type: ignore[arg-type]
+    return TwinEyes(eyes.twin, eyes.channels).see(_Posed(worlds))
 
 
 class _Posed:

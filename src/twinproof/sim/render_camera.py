@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,6 +48,11 @@ class Lens:
         """The lens of a MuJoCo camera that is given by its vertical field of view."""
         f = 0.5 * height / np.tan(np.radians(fovy_deg) / 2)
         return cls(width, height, float(f), float(f), (width - 1) / 2, (height - 1) / 2)
+
+    def changed(self, fx: float, fy: float, cx: float, cy: float) -> Lens:
+        """The lens with its focal lengths times `fx` and `fy`, its middle shifted by shares of its width and height."""
+        middle = {"cx": self.cx + cx * self.width, "cy": self.cy + cy * self.height}
+        return replace(self, fx=self.fx * fx, fy=self.fy * fy, **middle)
 
     @property
     def bent(self) -> bool:
@@ -126,8 +131,22 @@ class OnBody:
         return Camera(self.lens, T_world_body @ self.T_body_camera)
 
 
+@dataclass(frozen=True, eq=False)
+class Off:
+    """A view that is a little off: moved in the camera's own frame, its lens changed as `Lens.changed` says."""
+
+    view: View
+    T_usual_drawn: Float[np.ndarray, "4 4"]
+    lens: Float[np.ndarray, "4"]
+
+    def at(self, model: MjModel, data: MjData) -> Camera:
+        """Where it is now. The data's kinematics must be current."""
+        usual = self.view.at(model, data)
+        return Camera(usual.lens.changed(*map(float, self.lens)), usual.T_world_camera @ self.T_usual_drawn)
+
+
 class View(Protocol):
-    """What can say, for a state, where the camera is: Camera, Named or OnBody."""
+    """What can say, for a state, where the camera is: Camera, Named, OnBody or Off."""
 
     def at(self, model: MjModel, data: MjData) -> Camera:
         """The camera in that state."""

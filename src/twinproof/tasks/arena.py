@@ -33,6 +33,7 @@ from twinproof.tasks.conditions import delays_s, physics, pushed_bodies
 from twinproof.tasks.episodes import Draws, Ground, drawn_theta, episode_seed, episodes_of
 from twinproof.tasks.eyes import Eyes
 from twinproof.tasks.finite import Finite
+from twinproof.tasks.late_view import LateView
 from twinproof.tasks.look import Look, kept
 from twinproof.tasks.machine import joint_places
 from twinproof.tasks.model_error import KICK, kicks_of
@@ -40,6 +41,7 @@ from twinproof.tasks.play import Play, State, Step
 from twinproof.tasks.sensed import Array, Sensed, Situation
 from twinproof.tasks.senses import JointSenses, Tracker
 from twinproof.tasks.task import Setup, TaskSpec
+from twinproof.tasks.viewpoints import Viewpoints
 
 EXTREMES = ((np.min, np.inf), (np.max, -np.inf))
 __all__ = ["Arena", "Play", "State", "Step"]
@@ -79,13 +81,14 @@ class Arena:
             seeds = [episode_seed(self.seed, k) for k in range(self.count * max(1, self.play.bank // self.count))]
             thetas = [thetas[k % self.count % len(thetas)] for k in range(len(seeds))]
         inside = physics(scene.nominal(), task.machine.joints, thetas, self.play.lean)
-        self._inside, self._random = inside, any(inside) and not compiled
+        self._inside, self._random, whole_model = inside, any(inside) and not compiled, scene.nominal()
         scene = (scene.leaner() if self.play.lean else scene).reserving(*delays_s(inside))
         self.task, self.scene = replace(task, machine=replace(task.machine, scene=scene)), scene
         self.backing = self._made(device, arrays, inside[: self.count] if compiled else self.count)
         self.xp = self.backing.xp
         varied = tuple(sorted({id for theta in thetas for id in theta}))
-        self._ground = Ground(self.task, scene, self.backing.model, pushed_bodies(thetas), varied)
+        shown = (whole_model, () if eyes is None else eyes.cameras)
+        self._ground = Ground(self.task, scene, self.backing.model, pushed_bodies(thetas), varied, *shown)
         self._lay_out()
         self._bank = episodes_of(self._ground, seeds, thetas)
         self._flags = self._bank.flags(task.period_s)
@@ -122,6 +125,7 @@ class Arena:
         self._over: dict[str, Array] = {}
         self._now: Situation | None = None
         self._images: dict[str, Array] = {}
+        self._late = LateView(backing, task.period_s)
 
     def reset(
         self,
@@ -192,6 +196,7 @@ class Arena:
         self._check_actions(actions)
         clipped = self._tried(actions)
         self._sense(self.sensed.last, None)
+        self._keep(None)
         rewards, verdict = self._judged()
         anew = self.play.auto_reset and not (self.backing.patient and not bool(verdict["done"].any()))
         if not anew:
@@ -285,6 +290,7 @@ class Arena:
         last = rest if self._now is None else xp.where(mask[:, None], rest, self.sensed.last)
         self._now = self.situation
         self._sense(last, mask)
+        self._keep(mask)
         self._see()
 
     def place(self, state: State) -> None:
@@ -340,10 +346,16 @@ class Arena:
             self._images,
         )
 
+    def _keep(self, fresh: Array | None) -> None:
+        """What pictures that come late will show; where `fresh` is given, of the worlds that begin."""
+        if self.eyes is not None and self._flags["picture_lag"]:
+            self._late.keep(self._mine["picture_late"], self._flags["picture_lag"], fresh)
+
     def _see(self) -> None:
         """New pictures: once a tick, after worlds began anew."""
         if self.eyes is not None:
-            self._images = self.eyes.see(self.backing)
+            drawn = Viewpoints(self._mine["camera"], self._mine["lens"]) if self._flags["off"] else None
+            self._images = self.eyes.see(self._late if self._flags["picture_lag"] else self.backing, drawn)
             self.sensed = replace(self.sensed, images=self._images)
 
     def _observations(self) -> dict[str, Array]:

@@ -1,10 +1,11 @@
 """What a Theta does outside the physics, as rows of numbers: late, slack and noisy commands, wrong readings, a
-tracker's error, pushes. The physics' own part goes to the worlds.
+tracker's error, late pictures, pushes. The physics' own part goes to the worlds.
 
 joint.X.offset, actuator.X.backlash, .delay_jitter, .noise        on the way of a command
 sensor.X.bias, .noise, .quantum, joint.X.position_noise, …        on the way of a reading
 proprioception.latency (added to every joint sensor's own delay), proprioception.dropout
 tracker.position_noise, .rotation_noise, .latency, .dropout       of every tracked object
+image.latency                                                     of all pictures (late_view.py)
 body.X.push                                                       N, a tenth of a second each, as sim/disturb.py has it
 joint.X.start, body.X.start_x, …                                  where an episode begins (starts.py)
 """
@@ -44,6 +45,7 @@ class Rows:
     dropout: np.ndarray  # (K, 1) share of ticks
     tracker: np.ndarray  # (K, 4) columns as TRACKER
     push: np.ndarray  # (K, pushed) N
+    picture_late: np.ndarray  # (K, 1) s
 
 
 def physics(model: Any, joints: Sequence[str], thetas: Sequence[Theta], lean: bool) -> list[Theta]:
@@ -137,6 +139,7 @@ def rows_of(model: Any, task: TaskSpec, pushed: Sequence[str], thetas: Sequence[
         _table(thetas, ["proprioception.dropout"]),
         _table(thetas, [f"tracker.{what}" for what in TRACKER]),
         _table(thetas, [f"body.{body}.push" for body in pushed]),
+        _table(thetas, ["image.latency"]),
     )
 
 

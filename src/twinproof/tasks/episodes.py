@@ -17,13 +17,14 @@ from twinproof.tasks.conditions import Rows, rows_of
 from twinproof.tasks.senses import DELAY
 from twinproof.tasks.starts import starts_of
 from twinproof.tasks.task import Setup, TaskSpec
+from twinproof.tasks.viewpoints import USUAL, viewpoints
 
 Draws = Randomization | Sequence[Theta] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """K episodes as arrays by name: the fields of Rows, and qpos, ctrl, goal, key, theta."""
+    """K episodes as arrays by name: the fields of Rows, and qpos, ctrl, goal, key, theta, camera, lens."""
 
     rows: dict[str, np.ndarray]
 
@@ -31,10 +32,13 @@ class Episodes:
         return len(self.rows["goal"])
 
     def flags(self, tick_s: float) -> dict[str, int]:
-        """What occurs at all, so that nothing is computed for what does not; and the tracker's longest lag in ticks."""
+        """What occurs at all, so that nothing is computed for what does not; and the longest lags in ticks, of the
+        tracker and of pictures."""
         rows = self.rows
         return {
             "lag": int(np.round(rows["tracker"][:, DELAY] / tick_s).max(initial=0)),
+            "picture_lag": int(np.round(rows["picture_late"] / tick_s).max(initial=0)),
+            "off": bool((rows["camera"] != np.eye(4)).any() or (rows["lens"] != USUAL).any()),
             "noisy": bool(rows["noise"].any()),
             "coarse": bool(rows["quantum"].any()),
             "lossy": bool(rows["dropout"].any()),
@@ -63,13 +67,16 @@ def drawn_theta(draws: Draws, seed: int, number: int) -> Theta:
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What episodes take place on: a task, its scene, the worlds' own model with its sensors, pushed bodies."""
+    """What episodes take place on: a task, its scene, the worlds' own model with its sensors, pushed bodies; the model
+    with its cameras, and those that pictures are seen through."""
 
     task: TaskSpec
     scene: Scene
     model: Any
     pushed: tuple[str, ...]
     varied: tuple[str, ...] = ()  # ids whose values the draws hold
+    whole: Any = None
+    cameras: tuple[str, ...] = ()
 
 
 def episodes_of(
@@ -84,6 +91,8 @@ def episodes_of(
     table = {entry.name: getattr(rows, entry.name) for entry in fields(Rows)}
     values = np.array([[theta.get(id, np.nan) for id in ground.varied] for theta in thetas])
     table["theta"] = values.reshape(len(thetas), len(ground.varied))
+    drawn = viewpoints(ground.whole, ground.cameras, thetas)
+    table |= {"camera": drawn.T_usual_drawn, "lens": drawn.lens}
     keys = np.array([int(stream(seed, "arena", "noise").integers(1 << 63)) for seed in seeds], dtype=np.uint64)
     return Episodes({**table, "qpos": starts.qpos, "ctrl": starts.ctrl, "goal": starts.goal, "key": keys})
 

@@ -6,7 +6,8 @@ arena = Arena(twin, task, 16, eyes=eyes)
 
 Pictures are bytes (N, height, width, 3) in channels image.CAMERA. On a robot they are the robot's own, brought to the
 same size: `pictures_of`. On the CPU splats are drawn world by world; on a GPU all worlds at
-once (sim/splat/worlds.py), fixed cameras over a background that is drawn once.
+once (sim/splat/worlds.py), fixed cameras over a background that is drawn once. Where draws move cameras or change their
+lenses (viewpoints.py), each world has its own.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from twinproof.sim.parameters.base import names, nearest
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
-from twinproof.tasks.backing import Backing
 from twinproof.tasks.sensed import Array, Fixed, Sensed
 from twinproof.tasks.task import Channels, TaskSpec
+from twinproof.tasks.viewpoints import Viewpoints
 
 OF_TRACKER = (
     "object_position", "object_rotation", "tip_to_object", "object_to_goal", "handle", "tip_to_handle", "opening",
@@ -38,13 +39,24 @@ NOWHERE = Fixed([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 PREFIX = "image."
 
 
+class Shown(Protocol):
+    """Worlds as far as drawing needs them: a backing, or worlds as they were a while ago."""
+
+    xp: Any
+    model: Any
+    patient: bool
+
+    def view(self, name: str) -> Array: ...
+
+
 class Eyes(Protocol):
     """What shows worlds in pictures, bytes (N, height, width, 3) each, by camera."""
 
     names: tuple[str, ...]
+    cameras: tuple[str, ...]  # what each picture is seen through
     shape: tuple[int, int, int]
 
-    def see(self, backing: Backing) -> dict[str, Array]: ...
+    def see(self, backing: Shown, drawn: Viewpoints | None = None) -> dict[str, Array]: ...
 
 
 class SplatEyes:
@@ -53,7 +65,7 @@ class SplatEyes:
     def __init__(self, twin: Twin, cameras: Sequence[str] = (), width: int = 64, detail: int = 25_000) -> None:
         if "splats.ply" not in twin.files:
             raise TaskError("the twin has no splats, so nothing can be seen of it. Reconstruct it with looks.")
-        self.names = tuple(cameras) or tuple(twin.cameras)
+        self.names = self.cameras = tuple(cameras) or tuple(twin.cameras)
         for name in self.names:
             if name not in twin.cameras:
                 raise TaskError(f"the twin has no camera {name!r}. {nearest(name, twin.cameras)}")
@@ -75,8 +87,8 @@ class SplatEyes:
         self._places: tuple[Fixed, list[Fixed]] | None = None  # of the moving bodies, of the cameras' parents
         self._drawn: Any = None
 
-    def see(self, backing: Backing) -> dict[str, Array]:
-        """A picture of each camera, as the worlds stand now."""
+    def see(self, backing: Shown, drawn: Viewpoints | None = None) -> dict[str, Array]:
+        """A picture of each camera, as the worlds stand now; with `drawn`, each world's cameras are off as it says."""
         if self._places is None:
             known = names(backing.model, "body")
             on = [camera.mount.parent for camera in self._cameras]
@@ -91,14 +103,21 @@ class SplatEyes:
             mount = self._mounts[k].like(bodies)
             fixed = camera.mount.parent == "world"
             at = None if fixed else _poses(xpos, xquat, parents[k].like(xpos), backing.xp)[:, 0] @ mount
-            found[name] = self._on_host(k, mount, at, moved) if backing.patient else self._on_gpu(k, mount, at, moved)
+            lens = None
+            if drawn is not None:
+                at, lens = (mount if at is None else at) @ drawn.T_usual_drawn[:, k], drawn.lens[:, k]
+            where = (mount, at, lens)
+            found[name] = self._on_host(k, where, moved) if backing.patient else self._on_gpu(k, where, moved)
         return found
 
-    def _on_host(self, k: int, mount: Array, at: Array | None, moved: Array) -> Array:
+    def _on_host(self, k: int, where: Where, moved: Array) -> Array:
         from twinproof.sim.splat.render import render_many
 
-        poses, where = np.asarray(moved), None if at is None else np.asarray(at)
-        cameras = [Camera(self._lenses[k], np.asarray(mount) if where is None else where[n]) for n in range(len(poses))]
+        poses, (mount, at, changes) = np.asarray(moved), where
+        places = np.broadcast_to(np.asarray(mount if at is None else at), (len(poses), 4, 4))
+        usual = self._lenses[k]
+        lenses = [usual] * len(poses) if changes is None else [usual.changed(*map(float, row)) for row in changes]
+        cameras = [Camera(lens, place) for lens, place in zip(lenses, places, strict=True)]
         groups = [dict(zip(self._moving, row, strict=True)) for row in poses]
         drawn = np.stack([image.over() for image in render_many(self.splats, cameras, moved=groups)])
         pictures = np.round(255 * np.clip(drawn, 0, 1)).astype(np.uint8)
@@ -108,7 +127,7 @@ class SplatEyes:
 
         return torch.from_numpy(pictures)
 
-    def _on_gpu(self, k: int, mount: Array, at: Array | None, moved: Array) -> Array:
+    def _on_gpu(self, k: int, where: Where, moved: Array) -> Array:
         import torch
 
         from twinproof.sim.splat.worlds import SplatWorlds
@@ -120,12 +139,15 @@ class SplatEyes:
                 for lens in self._lenses
             ]
             self._drawn = [[stage, None] for stage in stages]
-        stage, backdrop = self._drawn[k]
+        (stage, backdrop), (mount, at, changes) = self._drawn[k], where
         if at is not None:
-            return _bytes(stage.moved(torch.linalg.inv(at.float()), moved))
+            return _bytes(stage.moved(torch.linalg.inv(at.float()), moved, changes))
         if backdrop is None:
             backdrop = self._drawn[k][1] = stage.fixed(torch.linalg.inv(mount.float())[None])
         return _bytes(stage.over(backdrop, moved))
+
+
+Where = tuple[Array, Array | None, Array | None]  # a camera's mount; its pose and its lens's changes in each world
 
 
 def _bytes(colour: Array) -> Array:

@@ -69,18 +69,31 @@ class SplatWorlds:
         return torch.where(((depth < far) | (far <= 0))[..., None], front, hidden)
 
     @torch.no_grad()
-    def moved(self, T_camera_world: Float[torch.Tensor, "B 4 4"], T_world_group: Float[torch.Tensor, "B M 4 4"]):
-        """Pictures by a camera of each world's own; the background in few splats, all blended together."""
+    def moved(
+        self,
+        T_camera_world: Float[torch.Tensor, "B 4 4"],
+        T_world_group: Float[torch.Tensor, "B M 4 4"],
+        lens: Float[torch.Tensor, "B 4"] | None = None,
+    ):
+        """Pictures by a camera of each world's own, its lens changed as `Lens.changed` says; the background in few
+        splats, all blended together."""
         cameras = T_camera_world.float()
         views = cameras[:, None] @ T_world_group.float()
         parts = [(self._plain, cameras), *((part, views[:, k]) for k, part in enumerate(self._parts))]
-        return self._drawn(parts, depth=False)[0]
+        return self._drawn(parts, depth=False, K=None if lens is None else self._changed(lens.float()))[0]
 
-    def _drawn(self, parts, depth: bool = True):
+    def _changed(self, lens):
+        """The camera matrices (B, 3, 3) of changed lenses."""
+        K, one = self._K.repeat(len(lens), 1, 1), self.lens
+        K[:, 0, 0], K[:, 1, 1] = one.fx * lens[:, 0], one.fy * lens[:, 1]
+        K[:, 0, 2], K[:, 1, 2] = K[:, 0, 2] + one.width * lens[:, 2], K[:, 1, 2] + one.height * lens[:, 3]
+        return K
+
+    def _drawn(self, parts, depth: bool = True, K=None):
         """Colour, alpha and expected depth (0 where nothing is seen) of parts, each with a matrix for every world."""
         library, lens = gsplat(), self.lens
         count = len(parts[0][1])
-        K = self._K.expand(count, 3, 3).contiguous()
+        K = self._K.expand(count, 3, 3).contiguous() if K is None else K
         columns = [part.projected(library, view, K, lens, depth) for part, view in parts]
         image, means2d, radii, depths, conics, opacity, colour = (
             torch.cat(column) for column in zip(*columns, strict=True)
