@@ -21,7 +21,6 @@ from scipy.spatial.transform import Rotation
 from twinproof.evaluate.closed_loop import Job, run_jobs
 from twinproof.evaluate.command import home_of
 from twinproof.evaluate.deploy import Place, begins, real_run
-from twinproof.evaluate.sight import TwinSight, clock_offsets
 from twinproof.lab.models.things import OBJECT
 from twinproof.lab.robot import LabRobot
 from twinproof.nouns.panel import Cell, Condition, Domain, trial_seed
@@ -30,6 +29,7 @@ from twinproof.nouns.split import Split
 from twinproof.nouns.twin import Twin
 from twinproof.tasks import push
 from twinproof.tasks.experts import expert_of
+from twinproof.tasks.sight import TwinSight, clock_offsets
 from twinproof.tasks.task import Setup
 
 

@@ -41,7 +41,7 @@ def place_of(
 def _sight(task: TaskSpec, twin: Twin, split: Split) -> Sight:
     """The twin's splats followed in the robot's pictures, where the task has an object."""
     from twinproof.evaluate.deploy import NoSight
-    from twinproof.evaluate.sight import TwinSight, clock_offsets
+    from twinproof.tasks.sight import TwinSight, clock_offsets
 
     if not task.tracked:
         return NoSight()
@@ -69,7 +69,7 @@ class Markers:
 
     def look(self, seen: Observation) -> Mapping[str, np.ndarray]:
         """The newest pose; nothing where the object was lost for longer than LOST_S."""
-        from twinproof.evaluate.sight import LOST_S
+        from twinproof.tasks.sight import LOST_S
 
         found = self._robot.tracked()
         if found is not None:
@@ -87,9 +87,9 @@ def _lab_robot(
     from urllib.parse import parse_qsl
 
     from twinproof.evaluate.deploy import NoSight
-    from twinproof.evaluate.sight import TwinSight
     from twinproof.lab.robot import LabRobot
     from twinproof.nouns.errors import ConfigError
+    from twinproof.tasks.sight import TwinSight
 
     bench, _, query = text.removeprefix("lab:").partition("?")
     asked = dict(parse_qsl(query))

@@ -14,12 +14,12 @@ import numpy as np
 from twinproof.evaluate.deploy import begins
 from twinproof.evaluate.runs import POSE, Course, Run, run_of
 from twinproof.evaluate.sheet import SHEET
-from twinproof.evaluate.sight import LOST_S
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import PanelError
 from twinproof.nouns.failure import Failure
 from twinproof.nouns.panel import Cell, Panel
 from twinproof.nouns.recording import Recording
+from twinproof.tasks.sight import LOST_S
 from twinproof.tasks.task import TaskSpec
 
 LABELS = ("policy", "condition", "repeat")

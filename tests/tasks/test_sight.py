@@ -9,7 +9,6 @@ import pytest
 
 from tests.nouns import examples
 from tests.sim.tracking import HALF, SIZE, cameras, standing, thing
-from twinproof.evaluate.sight import TwinSight, clock_offsets, seven
 from twinproof.nouns.errors import RobotError, TwinError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.rig import Camera, Intrinsics, Mount, Rig
@@ -20,6 +19,7 @@ from twinproof.nouns.splats import SH0, Splats, joined
 from twinproof.nouns.twin import Alignment, Body, Twin, TwinCamera
 from twinproof.sim.splat.placed import placed
 from twinproof.sim.splat.render import Device, render
+from twinproof.tasks.sight import TwinSight, clock_offsets, seven
 from twinproof.tasks.task import Setup
 
 SCENE = f"""<mujoco><compiler angle="radian"/><worldbody>
