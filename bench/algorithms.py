@@ -81,7 +81,7 @@ def score(folder: Path, run: str, way: str, seed: int, tiny: bool) -> None:
         episodes = 4 if tiny else PLANNED if way == "mppi" else IN_TWIN
         arena = Arena(twin, task, episodes, draws=ranges, seed=77_000 + seed)
         told["twin"] = judge(arena, actor, 0).success
-        told["real"] = float(np.mean(driven(actor, task, twin, split, 2 if tiny else TRIALS)))
+        told["real"] = float(np.mean(driven(actor, task, twin, split, 2 if tiny else TRIALS, seed)))
     used = resource.getrusage(resource.RUSAGE_SELF)
     told["cpu_s_of_process"] = used.ru_utime + used.ru_stime
     write_json(folder / "score.json", told)
@@ -113,7 +113,18 @@ def _planned(way: str, task: TaskSpec, ranges: Randomization) -> Actor:
     return Planner(task, theta=point) if way == "mppi" else expert_of(task, point)
 
 
-def driven(actor: Actor, task: TaskSpec, twin: Twin, split: Split, trials: int) -> list[bool]:
+class Luck:
+    """An actor whose own draws are those of another seed: a planner's, as its trials begin alike for all seeds."""
+
+    def __init__(self, actor: Actor, luck: int) -> None:
+        self.contract, self.act, self._actor, self._luck = actor.contract, actor.act, actor, luck
+
+    def reset(self, count: int, seed: int, which: np.ndarray | None = None) -> None:
+        """Forgets."""
+        self._actor.reset(count, seed + self._luck, which)
+
+
+def driven(actor: Actor, task: TaskSpec, twin: Twin, split: Split, trials: int, luck: int) -> list[bool]:
     """Which trials on the practice robot succeed: the same starts and goals for every policy."""
     place = place_of(ROBOT, task, "", twin, split)
     assert place is not None
@@ -122,7 +133,7 @@ def driven(actor: Actor, task: TaskSpec, twin: Twin, split: Split, trials: int) 
         for k in range(trials):
             seed = int(stream(2026, "bench", "algorithms", str(k)).integers(2**31))
             cell = Cell("it", Condition(f"start {k}", "", seed), Domain("real", "real", 1), 0, seed)
-            found.append(real_run(place, task, actor, cell, begins(task, cell))[0].success)
+            found.append(real_run(place, task, Luck(actor, luck), cell, begins(task, cell))[0].success)
     finally:
         place.robot.close()
     return found

@@ -19,6 +19,7 @@ class Randomize:
       twinproof randomize posterior --twin twin --split split --out ranges
       twinproof randomize posterior --twin twin --split split --widen --plots plots --out ranges
       twinproof randomize posterior --twin twin --extra ranges.toml --strength 2 --out wide
+      twinproof randomize posterior --twin twin --split split --rehearse 4 --out ranges
       twinproof randomize posterior --twin twin --split split --scenes 'practice/scene_{object}.xml' --out ranges
 
     Whether the ranges cover validation lies beside them, in coverage.json.
@@ -48,6 +49,9 @@ class Randomize:
     """A new folder for pictures: ranges against posterior and prior, correlations, coverage."""
     seed: int = 0
     """Decides the draws and the halves."""
+    rehearse: int = 0
+    """Episodes of the randomised twin in which the streaming tracker follows each object: its error becomes a range.
+    About 10 CPU-s each. Without, a twin of pictures has declared ranges of it."""
 
 
 @dataclass(frozen=True)

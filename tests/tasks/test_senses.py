@@ -182,3 +182,28 @@ def test_objects_of_another_size_stand_on_the_table_and_keep_their_size():
         step = arena.step(arena.sensed.last)
         np.testing.assert_allclose(step.situation.objects["object"][:, 2], 0.042 * np.array(sizes), atol=1.5e-3)
     assert step.situation.speed["object"].max() < 0.05
+
+
+def test_a_trackers_bias_stays_through_an_episode_and_the_critic_knows_the_truth():
+    arena = pushed({"tracker.position_bias": 0.01, "tracker.rotation_bias": 0.05}, COUNT)
+
+    def off():
+        told, true = arena.sensed.objects["object"], arena.situation.objects["object"]
+        return told[:, :3] - true[:, :3], 2 * np.arccos(np.clip(np.abs((told[:, 3:] * true[:, 3:]).sum(1)), 0, 1))
+
+    arena.reset(seeds=list(range(COUNT)))
+    place, turn = off()
+    assert place.std() == pytest.approx(0.01, rel=0.2)
+    assert np.sqrt(np.mean(turn**2)) == pytest.approx(0.05 * np.sqrt(3), rel=0.2)
+    step = arena.step(arena.sensed.last)
+    later, _ = off()
+    np.testing.assert_allclose(later, place, atol=1e-9)
+    seen, true = step.observations["object_position"], arena.situation.objects["object"][:, :3]
+    np.testing.assert_allclose(seen - true, place, atol=1e-9)
+    hidden = {name: step.observations[name] for name in arena.task.contract.privileged}
+    again = arena.task.privileged(arena.situation)
+    assert hidden
+    for name, value in hidden.items():
+        np.testing.assert_array_equal(value, again[name])
+    arena.reset()
+    assert np.abs(off()[0] - place).max() > 0.005  # another episode, another bias

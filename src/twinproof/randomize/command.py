@@ -32,6 +32,7 @@ class Asked:
     widen: bool
     plots: Path | None
     seed: int
+    rehearse: int = 0
 
 
 def run(asked: Asked, progress: Progress) -> Residual:
@@ -41,6 +42,11 @@ def run(asked: Asked, progress: Progress) -> Residual:
             raise StoreError(f"{path} exists. Nothing is overwritten: name another folder, or remove it.")
     if asked.split is not None and asked.twin is None:
         raise ConfigError("--split compares episodes with simulations of a twin. Name it: --twin TWIN.")
+    if asked.rehearse < 0 or (asked.rehearse and asked.twin is None):
+        raise ConfigError(
+            f"--rehearse {asked.rehearse}: the tracker is rehearsed in a whole number of episodes of a twin. Name it: "
+            "--twin TWIN."
+        )
     if asked.split is None and (asked.widen or asked.scenes):
         raise ConfigError(
             "--widen and --scenes are about validation episodes. Name the split they are in: --split SPLIT."
@@ -52,7 +58,8 @@ def run(asked: Asked, progress: Progress) -> Residual:
     split = None if asked.split is None else Split.load(asked.split)
     calibration, validation = (None, None) if split is None else split.parts()[:2]
     labels = [e.labels for part in (calibration, validation) if part is not None for e in part.recording.episodes]
-    how = Residuals(asked.share, asked.strength, asked.widen, asked.looks, extra, scenes_of(asked.scenes, labels))
+    scenes = scenes_of(asked.scenes, labels)
+    how = Residuals(asked.share, asked.strength, asked.widen, asked.looks, extra, scenes, asked.rehearse)
     found = residuals(
         posterior,
         validation,

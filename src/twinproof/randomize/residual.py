@@ -3,6 +3,7 @@
 posterior ─ box of the share ─┐
 twin      ─ cameras, sizes ───┼─ ranges ─ strength ─ held against validation ─ misses named, widened where asked
 recording ─ noise, starts ────┤                           (one half widens, the other judges)
+rehearsal ─ tracker's error ──┤
 stated    ─ ranges.toml ──────┘
 """
 
@@ -24,6 +25,7 @@ from twinproof.randomize.against import Against, fixed_values, matched, noise_of
 from twinproof.randomize.coverage import Coverage, Judgement, check_measured, judge
 from twinproof.randomize.extra import Extra, stated
 from twinproof.randomize.inferred import from_posterior, joined
+from twinproof.randomize.rehearsed import followable, tracker_ranges
 from twinproof.randomize.widen import louder_signals, wider_ranges
 from twinproof.sim.experiment import Experiment
 from twinproof.sim.parameters.resolve import parameter
@@ -43,6 +45,7 @@ class Residuals:
     looks: bool = True  # declared ranges of light, colours and picture noise, for a twin with cameras
     extra: tuple[Extra, ...] = ()
     scenes: ScenesByLabel = field(default_factory=dict)
+    rehearse: int = 0  # episodes of the twin in which the streaming tracker is measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +86,9 @@ def residuals(
     _check(posterior, validation, twin, calibration)
     progress(0, "ranges", None)
     made, notes = _ranges(posterior, how, twin, calibration, seed)
+    if twin is not None:
+        made, more = _followed(made, how, twin, seed, progress)
+        notes = (*notes, *more)
     made = replace(made, ledger=ledger or posterior.ledger)
     if how.strength != 1:
         made = made.at(how.strength)
@@ -152,6 +158,25 @@ def _ranges(
     )
     found.check_covers(posterior)
     return found, tuple(notes)
+
+
+def _followed(
+    made: Randomization, how: Residuals, twin: Twin, seed: int, progress: Progress
+) -> tuple[Randomization, tuple[str, ...]]:
+    """The ranges with those of the tracker's error: as rehearsed, as recordings show another tracker's, or declared."""
+    known = {entry.id for entry in made.ranges}
+    if not how.rehearse and ("tracker.position_noise" in known or not followable(twin)):
+        return made, ()
+    if not followable(twin):
+        raise RandomizationError(
+            "the twin has no object for the streaming tracker: one with splats that moves freely, before a camera that "
+            "stands still. Leave out --rehearse, or reconstruct the object from pictures."
+        )
+    found, notes = tracker_ranges(twin, made, how.rehearse, seed, progress)
+    stated = {extra.id for extra in how.extra}
+    new = {entry.id: entry for entry in found if entry.id not in stated}
+    kept = tuple(entry for entry in made.ranges if entry.id not in new)
+    return replace(made, ranges=(*kept, *new.values())), notes
 
 
 def _tested(

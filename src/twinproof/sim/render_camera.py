@@ -51,8 +51,8 @@ class Lens:
 
     def changed(self, fx: float, fy: float, cx: float, cy: float) -> Lens:
         """The lens with its focal lengths times `fx` and `fy`, its middle shifted by shares of its width and height."""
-        middle = {"cx": self.cx + cx * self.width, "cy": self.cy + cy * self.height}
-        return replace(self, fx=self.fx * fx, fy=self.fy * fy, **middle)
+        x, y = self.cx + cx * self.width, self.cy + cy * self.height
+        return replace(self, fx=self.fx * fx, fy=self.fy * fy, cx=x, cy=y)
 
     @property
     def bent(self) -> bool:

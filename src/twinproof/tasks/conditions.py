@@ -5,6 +5,7 @@ joint.X.offset, actuator.X.backlash, .delay_jitter, .noise        on the way of 
 sensor.X.bias, .noise, .quantum, joint.X.position_noise, …        on the way of a reading
 proprioception.latency (added to every joint sensor's own delay), proprioception.dropout
 tracker.position_noise, .rotation_noise, .latency, .dropout       of every tracked object
+tracker.position_bias, .rotation_bias                             of every tracked object, drawn once an episode
 image.latency                                                     of all pictures (late_view.py)
 body.X.push                                                       N, a tenth of a second each, as sim/disturb.py has it
 joint.X.start, body.X.start_x, …                                  where an episode begins (starts.py)
@@ -26,7 +27,7 @@ from twinproof.sim.parameters.surfaces import COLOURS
 from twinproof.sim.passage import has_channel
 from twinproof.tasks.task import TaskSpec
 
-TRACKER = ("position_noise", "rotation_noise", "latency", "dropout")
+TRACKER = ("position_noise", "rotation_noise", "latency", "dropout", "position_bias", "rotation_bias")
 SEEN_ONLY = ("camera", "light", "material")  # nothing of it is in a lean scene
 SENSORS = {"position": (9, 13), "velocity": (10, 14), "torque": (16, 15)}  # mjtSensor: of a joint, or its actuator
 
@@ -43,7 +44,7 @@ class Rows:
     noise: np.ndarray  # (K, 3J) sd
     quantum: np.ndarray  # (K, 3J)
     dropout: np.ndarray  # (K, 1) share of ticks
-    tracker: np.ndarray  # (K, 4) columns as TRACKER
+    tracker: np.ndarray  # (K, 6) columns as TRACKER
     push: np.ndarray  # (K, pushed) N
     picture_late: np.ndarray  # (K, 1) s
 

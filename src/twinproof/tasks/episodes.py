@@ -14,7 +14,7 @@ from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
 from twinproof.sim.scene import Scene
 from twinproof.tasks.conditions import Rows, rows_of
-from twinproof.tasks.senses import DELAY
+from twinproof.tasks.senses import BIAS, DELAY
 from twinproof.tasks.starts import starts_of
 from twinproof.tasks.task import Setup, TaskSpec
 from twinproof.tasks.viewpoints import USUAL, viewpoints
@@ -24,7 +24,8 @@ Draws = Randomization | Sequence[Theta] | None
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """K episodes as arrays by name: the fields of Rows, and qpos, ctrl, goal, key, theta, camera, lens."""
+    """K episodes as arrays by name: the fields of Rows, and qpos, ctrl, goal, key, theta, camera, lens,
+    tracked_off."""
 
     rows: dict[str, np.ndarray]
 
@@ -93,6 +94,10 @@ def episodes_of(
     table["theta"] = values.reshape(len(thetas), len(ground.varied))
     drawn = viewpoints(ground.whole, ground.cameras, thetas)
     table |= {"camera": drawn.T_usual_drawn, "lens": drawn.lens}
+    luck = [stream(seed, "arena", "tracker").normal(size=(len(ground.task.tracked), 6)) for seed in seeds]
+    table["tracked_off"] = (
+        np.array(luck).reshape(len(seeds), -1, 6) * np.repeat(rows.tracker[:, BIAS], 3, axis=1)[:, None]
+    )
     keys = np.array([int(stream(seed, "arena", "noise").integers(1 << 63)) for seed in seeds], dtype=np.uint64)
     return Episodes({**table, "qpos": starts.qpos, "ctrl": starts.ctrl, "goal": starts.goal, "key": keys})
 

@@ -42,9 +42,14 @@ PREFIX = "image."
 class Shown(Protocol):
     """Worlds as far as drawing needs them: a backing, or worlds as they were a while ago."""
 
-    xp: Any
-    model: Any
-    patient: bool
+    @property
+    def xp(self) -> Any: ...
+
+    @property
+    def model(self) -> Any: ...
+
+    @property
+    def patient(self) -> bool: ...
 
     def view(self, name: str) -> Array: ...
 
@@ -76,7 +81,7 @@ class SplatEyes:
         (across, down), self._detail = next(iter(sizes)), detail
         self.shape = (down, across, 3)
         self._lenses = [Lens(*_scaled(camera, width)) for camera in self._cameras]
-        self.splats = _grouped(twin)
+        self.splats = grouped(twin)
         scene = Scene.of(twin)
         known = names(scene.nominal(), "body")
         self._moving = [name for name in self.splats.groups if name in known and known.index(name) > 0]
@@ -225,7 +230,7 @@ def _scaled(camera: TwinCamera, width: int) -> tuple[int, int, float, float, flo
     )
 
 
-def _grouped(twin: Twin) -> Splats:
+def grouped(twin: Twin) -> Splats:
     """The twin's splats, in groups named like its bodies; the first is what belongs to none."""
     whole = read_ply(twin.path("splats.ply"))
     bodies = [body for body in twin.bodies if body.splats is not None]

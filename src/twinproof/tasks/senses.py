@@ -12,7 +12,7 @@ from twinproof.tasks.conditions import SENSORS, TRACKER, sensor_columns
 from twinproof.tasks.machine import joint_places
 from twinproof.tasks.sensed import Array
 
-NOISE, TURN_NOISE, DELAY, DROPOUT = range(len(TRACKER))
+NOISE, TURN_NOISE, DELAY, DROPOUT, *BIAS = range(len(TRACKER))  # BIAS: of place and turn
 READING, LOST_READING, TRACK, LOST_TRACK = 1, 2, 3, 4  # purposes of random numbers
 
 
@@ -80,10 +80,11 @@ class Tracker:
         if not flags["tracking"]:
             return dict(true)
         self._lag = flags["lag"]
-        return {name: self._one(k, name, (rows["tracker"], pose), fresh) for k, (name, pose) in enumerate(true.items())}
+        row, off = rows["tracker"], rows["tracked_off"]
+        return {name: self._one(k, name, (row, off[:, k], pose), fresh) for k, (name, pose) in enumerate(true.items())}
 
-    def _one(self, k: int, name: str, seen: tuple[Array, Array], fresh: Array | None) -> Array:
-        xp, noise, (row, pose) = self._backing.xp, self._backing.noise, seen
+    def _one(self, k: int, name: str, seen: tuple[Array, Array, Array], fresh: Array | None) -> Array:
+        xp, noise, (row, off, pose) = self._backing.xp, self._backing.noise, seen
         old = self._past.get(name) or [pose]
         old = old + [old[-1]] * (self._lag + 1 - len(old))
         past = [pose, *old[:-1]] if fresh is None else [xp.where(fresh[:, None], pose, each) for each in old]
@@ -92,8 +93,9 @@ class Tracker:
         for age in range(1, self._lag + 1):
             pose = xp.where(late >= age, past[age], pose)
         draw = noise.normal(6, TRACK + 10 * k)
-        place = pose[:, :3] + row[:, NOISE, None] * draw[:, :3]
-        said = xp.concatenate([place, rotated(pose[:, 3:], row[:, TURN_NOISE, None] * draw[:, 3:], xp)], -1)
+        place = pose[:, :3] + off[:, :3] + row[:, NOISE, None] * draw[:, :3]
+        turn = rotated(pose[:, 3:], off[:, 3:] + row[:, TURN_NOISE, None] * draw[:, 3:], xp)
+        said = xp.concatenate([place, turn], -1)
         if name in self._held:
             keep = (
                 ~fresh[:, None] if fresh is not None else noise.uniform(1, LOST_TRACK + 10 * k) < row[:, DROPOUT, None]

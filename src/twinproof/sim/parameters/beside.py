@@ -55,6 +55,10 @@ AROUND: dict[str, dict[str, Quantity]] = {
     "tracker": {
         "position_noise": Quantity("m", 0.0, 1.0, False, 0.0, "sd of each coordinate of a tracked pose"),
         "rotation_noise": Quantity("rad", 0.0, math.pi, False, 0.0, "sd of a tracked pose's turn about each axis"),
+        "position_bias": Quantity("m", 0.0, 1.0, False, 0.0, "sd of each coordinate of a shift that stays an episode"),
+        "rotation_bias": Quantity(
+            "rad", 0.0, math.pi, False, 0.0, "sd about each axis of a turn that stays an episode"
+        ),
         "latency": Quantity("s", 0.0, 10.0, False, 0.0, "from the picture to the pose"),
         "dropout": Quantity("1", 0.0, 1.0, False, 0.0, "share of poses that are lost: the one before stands"),
     },
