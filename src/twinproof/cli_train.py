@@ -25,7 +25,6 @@ class Train:
       twinproof train twin randomization --task reach --algo clone --split split --out policy
       twinproof train twin randomization --task push --algo residual --base policy --out better
       twinproof train twin randomization --task push --algo rma --history 16 --out policy
-      twinproof train twin randomization --task reach --algo fastsac --steps 300000 --out policy
       twinproof train twin randomization --task push --algo dagger --cameras front --worlds 16 --out policy
       twinproof train twin randomization --task reach --seeds 3 --worlds 512 --onnx --out policies
 
@@ -38,13 +37,11 @@ class Train:
     """A Randomization folder. Without one every episode has the twin's nominal parameters."""
     task: str = "reach"
     """reach, push, lift, drawer, handover, or a file of your own, such as examples/own_task/hover.py."""
-    algo: Literal[
-        "ppo", "dagger", "clone", "teacher", "student", "residual", "rma", "fasttd3", "fastsac", "progressive"
-    ] = "ppo"
+    algo: Literal["ppo", "dagger", "clone", "teacher", "student", "residual", "rma", "progressive"] = "ppo"
     """ppo: asymmetric critic. dagger: from the task's scripted expert. clone: from the recordings of --split, or from
     the expert where none is given. teacher: PPO that sees privileged channels. student: follows --teacher.
     residual: PPO on top of --base. rma: PPO that knows the drawn parameters, then feels them in its --history.
-    fasttd3, fastsac: off-policy, from a replay. progressive: PPO in stages, from the nominal model to the ranges."""
+    progressive: PPO in stages, from the nominal model to the ranges."""
     out: Path = Path("policy")
     """The new Policy folder; with several seeds a folder of them, seed0, seed1, …"""
     home: tuple[str, ...] = ()

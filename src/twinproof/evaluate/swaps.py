@@ -25,7 +25,7 @@ from twinproof.sim.scene import Scene
 from twinproof.tasks.task import Setup, TaskSpec
 
 GEOMETRY = ("size", "size_x", "size_y", "size_z", "radius", "length", "scale", "x", "y", "z", "height")
-SEEN = ("sensor.", "signal.", "tracker.", "proprioception.", "camera.")
+SEEN = ("sensor.", "signal.", "tracker.", "proprioception.", "camera.", "image.", "depth.")
 SEEN_OF_JOINTS = ("offset", "position_noise", "velocity_noise", "torque_noise")
 
 

@@ -42,11 +42,12 @@ class OffPolicy:
     discount: float = 0.98
     follow: float = 0.05  # how far the critic's slow copies move at each batch
     hidden: tuple[int, ...] = (128, 128)
-    atoms: int = 101  # of returns from -40 to 40, in units of a tenth of a mean reward a step
+    atoms: int = 101  # of returns from -40 to 40, in units of a third of a mean reward a step
     asymmetric: bool = True  # the critic sees privileged channels
 
 
-REACH = 40.0  # the largest return: four rewards of one a step, for ever
+REACH = 40.0  # the largest return: thirteen rewards of one a step, for ever
+RETURN = 3.0  # of a reward of one a step, for ever: with ten, as PPO has it, bad returns lay beyond the atoms
 ACTOR_EVERY = 2  # batches of the critic for one of the actor
 
 
@@ -113,7 +114,7 @@ class OffPolicyLearner:
             self.replay.add(
                 seen=row,
                 action=action,
-                reward=10 * (1 - self.how.discount) * reward,  # as PPO has it: returns of about ten rewards a step
+                reward=RETURN * (1 - self.how.discount) * reward,
                 next=self._row(*env.after()),
                 ended=cut & ~(extras["time_outs"] > 0),
                 cut=cut,
