@@ -70,6 +70,7 @@ def test_parameters_belong_to_one_factor_each():
         "joint.elbow.offset": "perception",
         "sensor.elbow_position.bias": "perception",
         "tracker.cube.delay": "perception",
+        "image.latency": "perception",
         "actuator.elbow.gain": "embodiment",
         "geom.cube.friction": "contact",
         "geom.cube.size_x": "geometry",
