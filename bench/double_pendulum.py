@@ -31,9 +31,10 @@ from bench.double_pendulum_data import (
 from bench.double_pendulum_extra import gaps_with_zeros, published_with_zeros, with_residual
 
 from twinproof.identify.actuator_fit import Free, Matched, Matching, Windowed, match
-from twinproof.identify.actuators import Actuator, ActuatorLaw, Friction
 from twinproof.nouns.theta import Theta
-from twinproof.sim.driven import Driven, Law
+from twinproof.sim.actuator_law import Actuator, ActuatorLaw, Friction
+from twinproof.sim.driven import Driven
+from twinproof.sim.law import Law
 from twinproof.sim.scene import Scene
 
 FIT = Matching(length=500, stride=250)

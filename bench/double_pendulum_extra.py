@@ -12,7 +12,8 @@ from twinproof.identify.actuator_fit import Matched, Matching, Run, Windowed
 from twinproof.identify.residual_dynamics import RandomFeatures, Verdict, adopt, labels
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
-from twinproof.sim.driven import Chain, Driven, Law
+from twinproof.sim.driven import Driven
+from twinproof.sim.law import Chain, Law
 from twinproof.sim.windows import Commands, Start
 
 SHORT, APART, PAST = 50, 10, 25  # samples: windows for labels, how far apart they begin, commands before them

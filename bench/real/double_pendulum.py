@@ -21,12 +21,12 @@ from bench.double_pendulum import DRIVEN_AT, PASSING, SCORED, TRACKED, TRACKED_A
 from bench.double_pendulum_data import DRIVEN, TRACKING, XML, Log, read
 from bench.real.public import fresh, keep, recordings, twinproof
 
-from twinproof.identify.actuators import Actuator, ActuatorLaw
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.split import Split
 from twinproof.nouns.strict import build
 from twinproof.nouns.theta import Theta
+from twinproof.sim.actuator_law import Actuator, ActuatorLaw
 from twinproof.sim.driven import Driven
 from twinproof.sim.scene import Scene
 

@@ -286,7 +286,7 @@ def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Bel
 
     if place is None or not config.monitor:
         return place
-    foresight = Foresight(task.machine, beliefs.best)
+    foresight = Foresight(task.machine, beliefs.best, task.machine.scene.driven(beliefs.drive))
     found = thresholds_of(foresight, split.parts()[1].recording.episodes)
     alarms = f"stops in at most {100 * found.stop_alpha:.0f} % of episodes where all is well"
     report.say(f"monitor: slow at {found.slow:.2f}, stop at {found.stop:.2f} usual errors; {alarms}")

@@ -133,12 +133,14 @@ def _audit_evidence(config: Audit) -> int:
 def _measured(rows: Rows, nouns: Mapping[str, Any]) -> Measured:
     """Metrics that need the robot's ranges and the twin's world, with the functions that evaluate took."""
     from twinproof.evaluate.again import METRICS, again
+    from twinproof.evaluate.beliefs import Beliefs
     from twinproof.evidence.audit_trials import Measured
 
     if not {"recording", "twin"} <= set(nouns):
         wanted = "give the folders of the recording and of the twin"
         return Measured(METRICS, left=(f"{', '.join(METRICS)} of single trials: {wanted}.",))
-    found = again(rows.panel, rows.trials, rows.traces, nouns["recording"], nouns["twin"])
+    beliefs = Beliefs(nouns["twin"], nouns.get("posterior"), nouns.get("randomization"))
+    found = again(rows.panel, rows.trials, rows.traces, nouns["recording"], beliefs)
     return Measured(found.names, found.values, found.left)
 
 

@@ -21,9 +21,10 @@ class Identify:
       twinproof identify twin split --parameters 'object.cube.friction' --fit cloud --out posterior
       twinproof identify twin split --parameters 'body.object.mass' --differ 'body.object.mass=object' --out posterior
       twinproof identify twin split --parameters 'joint.*.damping' --method svgd --plots plots --out posterior
+      twinproof identify twin split --parameters 'joint.*.damping' --actuators --residual --out posterior
 
     A killed run that is started again with the same settings does not repeat finished stages, starts, steps of a cloud,
-    simulations and draws; particles of svgd, --actuators and --residual begin again.
+    simulations, draws and models of motors that were tried; particles of svgd begin again.
     """
 
     twin: Positional[Path]
@@ -58,11 +59,13 @@ class Identify:
     """Decides everything that is drawn."""
     plots: Path | None = None
     """A new folder for pictures: fits, pairs, prior and posterior, weak directions, spectra, coverage."""
-    actuators: Path | None = None
-    """A new JSON file: the motors' friction as a law of its own (bristles, Stribeck, load), a deadband of torque motors
-    and a drift of friction where validation says that they help, and the verdicts."""
-    residual: Path | None = None
-    """A new folder: a learned correction of joint torques, kept only if it helps on validation."""
+    actuators: bool = False
+    """Try models of the motors (friction, deadband, saturation, slack, drift; from measured torques gain and delay too,
+    and a history network where these leave structure). What helps on validation goes into the Posterior, and later
+    stages use it."""
+    residual: bool = False
+    """Try a learned correction of joint torques, silent where calibration never was; used only if it helps on
+    validation."""
     calibration_check: int = 0
     """Simulate so many recordings under draws of the posterior, fit each again, and say whether the draws' ranks are
     even: is the method honest about recordings like these? Each costs a fit's last stage and the method's draws."""

@@ -101,6 +101,9 @@ class Train:
     """Limits that breaking costs, in all but imitation: the safety.toml of `twinproof evaluate` (docs/policies.md)."""
     model_error: bool = False
     """Joints also stray at random, as far as the posterior behind the ranges could not explain."""
+    drive: bool = True
+    """Worlds are moved by the models of motors and residual dynamics that `identify --actuators --residual` adopted,
+    where the randomisation carries some; --no-drive: by parameters alone, as worlds on a GPU must be."""
 
 
 def train(config: Train) -> int:

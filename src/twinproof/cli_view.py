@@ -132,7 +132,8 @@ def handed_for(opened: Opened, scenes: str | None = None) -> Handed:
     from twinproof.sim.scenes_by_label import scene_for, scenes_of
     from twinproof.view.playing import Handed
 
-    scene = Scene.of(opened.twin)
+    drive = None if opened.posterior is None else opened.posterior.drive
+    scene = Scene.of(opened.twin, drive)
     posed = Posed(scene)
     told = opened.scenes if opened.recorded else None  # without episodes nothing happened in other scenes
     others = scenes_of(scenes or told, [each.episode.labels for each in opened.recorded])
@@ -145,7 +146,8 @@ def handed_for(opened: Opened, scenes: str | None = None) -> Handed:
         return Trace("sliders", again.signals, (), engine(), theta, again.notes)
 
     def replay(recorded: Recorded, theta: Theta, restart_s: float) -> Trace:
-        again = replayed(scene_for(recorded.episode.labels, others, scene), recorded.episode, theta, restart_s)
+        there = scene_for(recorded.episode.labels, others, scene).driven(drive)
+        again = replayed(there, recorded.episode, theta, restart_s)
         return Trace("twin", again.signals, (), engine(), theta, again.notes)
 
     return Handed(look_of(opened.twin), place, simulate, replay, lambda recorded: _trace_of(recorded, scene))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.nouns import examples
 from twinproof.evaluate.beliefs import Beliefs, blind_order, place_of, spread
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import PanelError
 from twinproof.nouns.panel import Cell, Condition, Domain, trial_seed
 from twinproof.nouns.randomization import Randomization, Range
 from twinproof.nouns.source import Declared
+from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import ParameterInfo, Theta
+from twinproof.sim.actuator_law import Actuator
 
 DOMAINS = {kind: Domain(kind, kind, 3) for kind in ("real", "twin", "draws", "nominal", "rebuilt")}
 
@@ -54,6 +59,17 @@ def test_ranges_are_drawn_from_where_they_are_given(twin):
     for id, (low, high) in spread(drawn).items():
         assert ranges.range(id).low <= low < high <= ranges.range(id).high
     assert Beliefs(twin, None, ranges).theta(cell("twin")) == twin.start | ranges.point()
+
+
+def test_what_was_identified_moves_every_domain_but_the_nominal_one(twin):
+    drive = Drive({"hinge": plain(Actuator(gain=0.5))})
+    posterior, ranges = replace(examples.posterior(), drive=drive), replace(examples.randomization(), drive=drive)
+    for known in (Beliefs(twin, posterior), Beliefs(twin, None, ranges), Beliefs(twin, posterior, ranges)):
+        assert [known.drive_of(kind) for kind in ("nominal", "twin", "draws", "rebuilt")] == [None, drive, drive, drive]
+        assert known.scene("twin").drive is drive
+        assert known.scene("nominal").drive is None
+    assert Beliefs(twin, examples.posterior()).drive is None
+    assert posterior.hash != examples.posterior().hash
 
 
 def test_draws_need_something_to_draw_from_and_reality_is_nobodys_to_choose(twin):

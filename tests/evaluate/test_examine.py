@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.evaluate.practice import TRUTH
 from tests.evaluate.swing import spring
+from twinproof.evaluate.again import again
 from twinproof.evaluate.beliefs import Beliefs
 from twinproof.evaluate.deploy import Place
 from twinproof.evaluate.examine import Contender, Examination, examine
@@ -16,13 +18,20 @@ from twinproof.evaluate.freeze import Design, domains_of, freeze
 from twinproof.evaluate.tally import LATENCY
 from twinproof.guard.audit import audit
 from twinproof.lab.robot import LabRobot
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import PanelError, SplitError
+from twinproof.nouns.randomization import Randomization, Range
+from twinproof.nouns.source import Declared
 from twinproof.nouns.split import Split
 from twinproof.nouns.store import Store
+from twinproof.nouns.strict import plain
 from twinproof.nouns.trial import Trial
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
 from twinproof.policies.scripted import Scripted
+from twinproof.sim.actuator_law import Actuator
+from twinproof.sim.parameters.resolve import parameter
+from twinproof.sim.scene import engine
 from twinproof.tasks import reach
 
 REALITY = "lab bench 'pendulum', simulated"
@@ -99,6 +108,37 @@ def test_another_panel_needs_a_declared_change_and_counts_as_a_second_attempt(ex
     again = examine(replace(small, panel=other, change="another seed"))
     assert again.attempt == 2
     assert again.summary["notes"] == ("the holdout was opened 2 times",)
+
+
+def known(drive: Drive | None) -> Randomization:
+    """Ranges around what is so, with a drive or without."""
+    ranges = [
+        Range(parameter(id).info, 0.9 * value, 1.1 * value, value, Declared("a test"), "dynamics", "x", "y", "z")
+        for id, value in TRUTH.items()
+    ]
+    return Randomization(tuple(ranges), {}, drive=drive)
+
+
+def test_trials_and_replays_in_the_twin_are_moved_by_what_was_identified_and_nominal_ones_are_not(exam, tmp_path):
+    weak = Drive({"shoulder": plain(Actuator(gain=0.6)), "elbow": plain(Actuator(gain=0.6))})
+    design = Design(domains_of(["twin=1", "nominal=1"]), conditions=1)
+    panel = freeze(exam.task.panel_task(), exam.split, design)
+    alone, moved = (Beliefs(exam.beliefs.twin, None, known(drive)) for drive in (None, weak))
+    exam = replace(exam, panel=panel, place=None, contenders=exam.contenders[:1], beliefs=alone)
+    plain_trials, trials = examine(exam), examine(replace(exam, beliefs=moved))
+    same, other = ({t.domain: t for t in found.trials} for found in (plain_trials, trials))
+    assert unhurried(same["nominal"]) == unhurried(other["nominal"])
+    assert other["twin"].metrics["replay_rmse"] > 1.5 * same["twin"].metrics["replay_rmse"]
+    assert other["twin"].trace != same["twin"].trace
+    assert trials.trace(other["twin"]).engine == f"{engine()}, drive {weak.hash[:16]}"
+    assert trials.summary["notes"][0].endswith("moved as identified: actuator model of shoulder, elbow")
+    with exam.split.parts()[2].open(by=panel.hash, change="") as opened:
+        found, without = (
+            again(panel, trials.trials, trials.traces, opened.recording, beliefs) for beliefs in (moved, alone)
+        )
+    row = [t.domain for t in trials.trials].index("twin")
+    assert found.values[row]["replay_rmse"] == pytest.approx(other["twin"].metrics["replay_rmse"])
+    assert "Give the folder of the posterior" in without.left[0]
 
 
 def test_a_rebuilt_twin_is_ledgered_and_decides_nothing(exam, practice):

@@ -7,11 +7,12 @@ import pytest
 
 from tests.sim.test_driven import Brake
 from twinproof.identify.actuator_fit import Free, Labels, Matching, Run, Windowed, match, regress
-from twinproof.identify.actuators import FIELDS, Actuator, ActuatorLaw, Friction, torque_of
 from twinproof.nouns.errors import ConfigError, ParameterError, RecordingError, SimError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
-from twinproof.sim.driven import Chain, Driven
+from twinproof.sim.actuator_law import FIELDS, Actuator, ActuatorLaw, Friction, torque_of
+from twinproof.sim.driven import Driven
+from twinproof.sim.law import Chain
 from twinproof.sim.scene import Scene
 from twinproof.sim.windows import Start
 

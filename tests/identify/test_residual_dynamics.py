@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from twinproof.identify.residual_dynamics import RandomFeatures, ResidualDynamics, adopt, labels
+from twinproof.identify.residual_dynamics import RandomFeatures, adopt, labels
 from twinproof.nouns.errors import ConfigError, PosteriorError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
-from twinproof.sim.driven import Chain, Driven
+from twinproof.sim.driven import Driven
+from twinproof.sim.law import Chain
+from twinproof.sim.residual_law import ResidualDynamics
 from twinproof.sim.scene import Scene
 from twinproof.sim.windows import Commands, Start
 
@@ -92,15 +91,12 @@ def test_a_correction_that_does_not_help_is_refused_with_its_reason() -> None:
         adopt([old], [])
 
 
-def test_it_is_saved_without_pickle_and_comes_back_the_same(tmp_path: Path) -> None:
-    RESIDUAL.save(tmp_path)
-    again = ResidualDynamics.load(tmp_path)
+def test_it_comes_back_the_same_from_numbers_and_arrays() -> None:
+    again = ResidualDynamics.unpacked(*RESIDUAL.packed())
     at = stream(3, "inputs").normal(0, 1, (50, 3))
     np.testing.assert_array_equal(RESIDUAL.torque(at), again.torque(at))
-    assert {path.name for path in tmp_path.iterdir()} == {"residual.safetensors", "residual.json"}
-    (tmp_path / "residual.json").write_text(json.dumps({"format": "another"}))
-    with pytest.raises(PosteriorError, match="holds 'another'"):
-        ResidualDynamics.load(tmp_path)
+    with pytest.raises(PosteriorError, match="a residual model lacks something"):
+        ResidualDynamics.unpacked({}, {})
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -13,8 +13,9 @@ from tests.sim.models import ARM
 from twinproof.nouns.errors import SimError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
-from twinproof.sim.driven import Action, Chain, Driven, Law, Moment, Plant, Running, mass_matrices, plant
+from twinproof.sim.driven import Driven, mass_matrices
 from twinproof.sim.instantiate import instantiate
+from twinproof.sim.law import Action, Chain, Law, Moment, Plant, Running, plant
 from twinproof.sim.rollout import Rollouts
 from twinproof.sim.scene import Scene
 from twinproof.sim.windows import Held, Start
@@ -54,6 +55,9 @@ class _Braking(Running):
         self._steps += 1
         torque = -self._drag[:, None] * now.qvel - (now.qpos - self._home) / self._steps
         return Action(now.sent[:, -1 - self._late], torque)
+
+    def restart(self, rows: np.ndarray, begin: Moment) -> None:
+        raise AssertionError("rows of a rollout do not begin anew")
 
 
 def commands(windows: int, samples: int, seed: int = 0) -> np.ndarray:

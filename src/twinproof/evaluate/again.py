@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from twinproof.evaluate.beliefs import Beliefs
 from twinproof.evaluate.examine import REPLAYED
 from twinproof.evaluate.pairs import apart_rmse
 from twinproof.evaluate.replay import Key, by_world, twin_tips, with_ranges
@@ -14,8 +15,7 @@ from twinproof.nouns.rig import Rig
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.trace import Trace
 from twinproof.nouns.trial import Trial
-from twinproof.nouns.twin import Twin
-from twinproof.sim.scene import Scene, engine
+from twinproof.sim.scene import engine, engine_of
 
 METRICS = ("apart_rmse", "replay_rmse", "replay_tip_m")
 
@@ -44,7 +44,7 @@ class _Traced:
 
 
 def again(
-    panel: Panel, trials: Sequence[Trial], traces: Mapping[str, Trace], recording: Recording, twin: Twin
+    panel: Panel, trials: Sequence[Trial], traces: Mapping[str, Trace], recording: Recording, beliefs: Beliefs
 ) -> Again:
     """How far each trial is from its real partner, and how a condition's episode replays in the trial's own world.
 
@@ -56,16 +56,19 @@ def again(
         for k, trial in enumerate(trials)
         if trial.trace is not None and trial.trace in traces and trial.domain in kinds
     ]
-    scene = Scene.of(twin)
+    scene = beliefs.scene("twin")
     rig = with_ranges(recording.rig, scene)
     values = _apart(kept, rig)
-    others = sorted({each.trace.engine for each in kept} - {"", engine()})
+    scenes = {name: beliefs.scene(kind) for name, kind in kinds.items()}
+    here = {"", engine(), *(engine_of(each) for each in scenes.values())}
+    others = sorted({each.trace.engine for each in kept} - here)
     if others:
-        why = f"replays of single trials: they were simulated with {others[0]}, and here is {engine()}."
+        why = f"replays of single trials: they were simulated with {others[0]}, and here is {engine_of(scene)}."
+        why += " Give the folder of the posterior." if ", drive " in others[0] else ""
         return Again(values, METRICS[:1], (why,))
     worlds = _worlds(kept)
     episodes = {condition.name: recording.episode(condition.episode) for condition in panel.conditions}
-    replays, _ = by_world(scene, episodes, worlds, rig, twin_tips(rig, scene))
+    replays, _ = by_world(scenes, episodes, worlds, rig, twin_tips(rig, scene))
     for each in kept:
         told = replays.get(each.world)
         if told is not None:

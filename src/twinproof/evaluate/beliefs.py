@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import PanelError
 from twinproof.nouns.panel import Cell, Condition
 from twinproof.nouns.posterior import Posterior
@@ -14,6 +15,7 @@ from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
+from twinproof.sim.scene import Scene
 
 OBJECT = "object"  # the label that names a condition's object
 
@@ -89,6 +91,20 @@ class Beliefs:
         drawn = dict(zip(self.posterior.ids, self.posterior.draws[row].tolist(), strict=True))
         own = family.values[row, family.instances.index(condition.labels[OBJECT])]
         return self.twin.start | drawn | dict(zip(family.parameters, own.tolist(), strict=True))
+
+    @property
+    def drive(self) -> Drive | None:
+        """What moves the twin beside its parameters, as it was identified."""
+        known = self.randomization if self.posterior is None else self.posterior
+        return None if known is None else known.drive
+
+    def drive_of(self, kind: str) -> Drive | None:
+        """The drive in a kind of domain: a nominal one has none, as it has no identified parameter."""
+        return None if kind == "nominal" else self.drive
+
+    def scene(self, kind: str) -> Scene:
+        """The twin's scene in a kind of domain."""
+        return Scene.of(self.twin, self.drive_of(kind))
 
     def check_parents(self) -> None:
         """Posterior and ranges are of this twin, or an error says whose they are."""

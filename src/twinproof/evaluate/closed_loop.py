@@ -23,7 +23,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
 from twinproof.policies.chunks import Delayed, asking, rest
 from twinproof.policies.safety import Safe, Safety
-from twinproof.sim.scene import Scene, engine
+from twinproof.sim.scene import Scene, engine_of
 from twinproof.tasks.arena import Arena, Play, Step
 from twinproof.tasks.task import Setup, TaskSpec
 
@@ -261,7 +261,7 @@ class _Side:
             failure,
             domain=job.cell.domain.name,
             note=note,
-            engine=engine(),
+            engine=engine_of(self.arena.scene),
             theta=job.theta,
             measured=measured,
         )

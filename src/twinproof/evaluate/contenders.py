@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from twinproof.evaluate.cameras import TwinEyes, on_cameras, pictures_in, seeing, without_pictures
 from twinproof.evaluate.closed_loop import WORLDS, Batch, Stage
 from twinproof.nouns.actor import Actor
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import PanelError
 from twinproof.nouns.panel import Panel
 from twinproof.nouns.policy import Channel, Contract, difference
@@ -37,11 +38,18 @@ class Contender:
         cameras = [channel.frame for channel in pictures_in(panel.task.contract)]
         return on_cameras(pictures_in(self.actor.contract), cameras, rig)
 
-    def stage(self, twin: Twin, task: TaskSpec, pictures: Sequence[Channel], safety: Safety | None = None) -> Stage:
-        """Where it plays in a twin."""
+    def stage(
+        self,
+        twin: Twin,
+        task: TaskSpec,
+        pictures: Sequence[Channel],
+        safety: Safety | None = None,
+        drive: Drive | None = None,
+    ) -> Stage:
+        """Where it plays in a twin, moved by a drive where one was identified."""
         eyes = TwinEyes(twin, pictures) if pictures else None
         worlds = min(self.worlds, DRAWN) if pictures else self.worlds
-        return Stage(Scene.of(twin), seeing(task, pictures), self.actor, Batch(0, worlds, eyes, safety))
+        return Stage(Scene.of(twin, drive), seeing(task, pictures), self.actor, Batch(0, worlds, eyes, safety))
 
 
 def shown(contract: Contract) -> Contract:

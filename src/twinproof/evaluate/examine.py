@@ -38,9 +38,8 @@ from twinproof.nouns.split import Split
 from twinproof.nouns.store import Store
 from twinproof.nouns.trial import Trial
 from twinproof.nouns.trials import Trials
-from twinproof.nouns.twin import Twin
 from twinproof.policies.safety import Safety
-from twinproof.sim.scene import Scene, engine
+from twinproof.sim.scene import engine
 from twinproof.tasks.task import TaskSpec
 
 Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
@@ -87,10 +86,11 @@ class Examination:
         """The rig of calibration, which names the cameras."""
         return self.split.parts()[0].recording.rig
 
-    def stage(self, who: Contender, twin: Twin | None = None) -> Stage:
-        """Where a policy plays in the twin, with its pictures and within the limits that are kept."""
-        pictures = who.pictures(self.panel, self.rig)
-        return who.stage(twin or self.beliefs.twin, self.task, pictures, self.limits)
+    def stage(self, who: Contender, kind: str = "twin") -> Stage:
+        """Where a policy plays in a kind of domain, with its pictures and within the limits that are kept."""
+        pictures, known = who.pictures(self.panel, self.rig), self.beliefs
+        twin = known.rebuilt if kind == "rebuilt" and known.rebuilt is not None else known.twin
+        return who.stage(twin, self.task, pictures, self.limits, known.drive_of(kind))
 
     @property
     def limits(self) -> Safety | None:
@@ -118,7 +118,7 @@ def _steady(exam: Examination, who: Contender) -> Json:
         if domain.kind not in ("real", "rebuilt"):
             cells = [c for c in exam.panel.cells([who.name]) if c.domain == domain]
             jobs = [Job(c, exam.beliefs.theta(c), begins(exam.task, c)) for c in cells]
-            return steady(exam.stage(who), jobs, who.name, who.repeatable).told()
+            return steady(exam.stage(who, domain.kind), jobs, who.name, who.repeatable).told()
     return None
 
 
@@ -127,7 +127,8 @@ class _Run:
 
     def __init__(self, exam: Examination, opened: OpenHoldout, progress: Progress) -> None:
         self.exam, self.opened, self.progress = exam, opened, progress
-        self.scene = Scene.of(exam.beliefs.twin)
+        self.scenes = {d.name: exam.beliefs.scene(d.kind) for d in exam.panel.domains if d.kind != "rebuilt"}
+        self.scene = exam.beliefs.scene("twin")
         recording: Recording = opened.recording
         self.rig: Rig = with_ranges(recording.rig, self.scene)
         self.episodes = {c.name: recording.episode(c.episode) for c in exam.panel.conditions}
@@ -137,7 +138,7 @@ class _Run:
         real = ((k, c) for k, c in enumerate(self.cells) if c.domain.kind == "real")
         self.real_of = {(c.policy, c.condition.name, c.repeat): k for k, c in real}
         self.done = 0
-        self.stages: dict[tuple[str, bool], Stage] = {}
+        self.stages: dict[tuple[str, str], Stage] = {}
 
     def _read(self, cell: Cell) -> Cell:
         """The cell with all labels of its episode, now that it may be read."""
@@ -242,6 +243,9 @@ class _Run:
         found = [f"the holdout was opened {self.opened.attempt} times"] if self.opened.attempt > 1 else []
         if any(domain.kind == "rebuilt" for domain in self.exam.panel.domains):
             found.append("the rebuilt twin has seen the holdout: it is there for comparison and decides nothing")
+        drive = self.exam.beliefs.drive
+        if drive is not None:
+            found.append(f"replays and all simulated domains but nominal ones are moved as identified: {drive.told}")
         mine = self.exam.beliefs.twin.hash
         for each in self.exam.contenders:
             if each.twin and each.twin != mine:
@@ -260,7 +264,7 @@ class _Run:
             if cell.policy == self.names[0] and cell.domain.kind not in ("real", "rebuilt") and cell.repeat < REPLAYED
         ]
         worlds = {(c.condition.name, c.domain.name, c.repeat): self.exam.beliefs.theta(c) for c in first}
-        return by_world(self.scene, self.episodes, worlds, self.rig, twin_tips(self.rig, self.scene))
+        return by_world(self.scenes, self.episodes, worlds, self.rig, twin_tips(self.rig, self.scene))
 
     def _protocol(self) -> Json:
         """The divergence protocol on whole replays at the twin's point: errors of each arm, onsets, events."""
@@ -308,10 +312,10 @@ class _Run:
         return Lot(tuple(places), tuple(jobs), key)
 
     def _stage(self, who: Contender, domain: Domain | None = None) -> Stage:
-        rebuilt = self.exam.beliefs.rebuilt if domain is not None and domain.kind == "rebuilt" else None
-        if (who.name, rebuilt is None) not in self.stages:
-            self.stages[who.name, rebuilt is None] = self.exam.stage(who, rebuilt)
-        return self.stages[who.name, rebuilt is None]
+        kind = domain.kind if domain is not None and domain.kind in ("rebuilt", "nominal") else "twin"
+        if (who.name, kind) not in self.stages:
+            self.stages[who.name, kind] = self.exam.stage(who, kind)
+        return self.stages[who.name, kind]
 
     def _real(self) -> Iterator[tuple[int, Run]]:
         """Trials in reality, in a shuffled order; while they run, only a code and the condition are told."""
@@ -349,7 +353,8 @@ class _Run:
         made = "" if twin is None or cell.domain.kind == "real" else twin.hash
         limits = None if self.exam.limits is None else self.exam.limits.told()
         watched = self.exam.place.watched if self.exam.place and cell.domain.kind == "real" else None
-        kept = [made, limits, *([] if watched is None else [watched])]
+        drive = None if cell.domain.kind == "real" else self.exam.beliefs.drive_of(cell.domain.kind)
+        kept = [made, limits, *([] if watched is None else [watched]), *([] if drive is None else [drive.hash])]
         return content_key(
             FORMAT, __version__, engine(), self.exam.panel.hash, self.hash_of[cell.policy], where, world, *kept
         )

@@ -27,7 +27,7 @@ from twinproof.sim.experiment import experiment
 from twinproof.sim.kinematics import chain_of
 from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.readings import POSE, Reading
-from twinproof.sim.scene import Scene, engine
+from twinproof.sim.scene import Scene, engine_of
 from twinproof.sim.shooting import Shooting, Variant
 from twinproof.sim.world import World
 
@@ -89,7 +89,7 @@ def replayed(scene: Scene, episode: Episode, theta: Theta, restart_s: float = np
         signals,
         {},
         labels={**episode.labels, OF: episode.id},
-        source=f"replay of {episode.source or episode.id} ({engine()})",
+        source=f"replay of {episode.source or episode.id} ({engine_of(scene)})",
         notes=notes,
     )
 
@@ -175,7 +175,7 @@ def replay_report(
     labelled = [replace(episode, labels={**episode.labels, OF: episode.id}) for episode in episodes]
     shown = [replayed(scene, episode, theta) for episode in episodes]
     real = Recording(rig, tuple(labelled), {"kind": "holdout", "name": "recorded"})
-    sim = Recording(rig, tuple(shown), {"kind": "replay", "name": engine()})
+    sim = Recording(rig, tuple(shown), {"kind": "replay", "name": engine_of(scene)})
     return compare(real, sim, rig, tips, Protocol(Pairing(by=OF), alignment=None))
 
 
@@ -196,21 +196,22 @@ def twin_tips(rig: Rig, scene: Scene) -> Tips:
 
 
 def by_world(
-    scene: Scene, episodes: Mapping[str, Episode], worlds: Mapping[Key, Theta], rig: Rig, tips: Tips
+    scenes: Mapping[str, Scene], episodes: Mapping[str, Episode], worlds: Mapping[Key, Theta], rig: Rig, tips: Tips
 ) -> tuple[dict[Key, Replay], dict[Key, str]]:
     """The replay of every (condition, domain, repeat) in its own world, and why some have none: their twin diverged.
 
-    Worlds that are the same are rolled once.
+    `scenes` are those of the domains. Worlds that are the same are rolled once.
     """
-    known: dict[tuple[str, Theta], Replay | str] = {}
-    worlds = {key: moving(theta) for key, theta in worlds.items()}
-    for (condition, _, _), theta in worlds.items():
-        if (condition, theta) not in known:
+    known: dict[tuple[str, Scene, Theta], Replay | str] = {}
+    asked = {key: (key[0], scenes[key[1]], moving(theta)) for key, theta in worlds.items()}
+    for one in asked.values():
+        condition, scene, theta = one
+        if one not in known:
             try:
-                known[condition, theta] = replay(scene, episodes[condition], theta, rig, tips)
+                known[one] = replay(scene, episodes[condition], theta, rig, tips)
             except TraceError as problem:
-                known[condition, theta] = str(problem)
-    each = {key: known[key[0], theta] for key, theta in worlds.items()}
+                known[one] = str(problem)
+    each = {key: known[one] for key, one in asked.items()}
     found = {key: told for key, told in each.items() if isinstance(told, Replay)}
     return found, {key: told for key, told in each.items() if isinstance(told, str)}
 

@@ -71,8 +71,10 @@ def run_lot(folder: Path, told: dict[str, Any], policy: str, places: Sequence[in
     (who,) = contenders_of(mine, task, expert_by_name(name, task), beliefs.best)
     every = list(panel.cells(names))
     cells = [_labelled(every[k], labels) for k in places]
-    rebuilt = beliefs.rebuilt if cells[0].domain.kind == "rebuilt" else None
-    stage = who.stage(rebuilt or twin, task, who.pictures(panel, split.parts()[0].recording.rig))
+    kind = cells[0].domain.kind
+    place = beliefs.rebuilt if kind == "rebuilt" and beliefs.rebuilt is not None else twin
+    pictures = who.pictures(panel, split.parts()[0].recording.rig)
+    stage = who.stage(place, task, pictures, drive=beliefs.drive_of(kind))
     Runs(tuple(stage.run([Job(cell, beliefs.theta(cell), begins(task, cell)) for cell in cells]))).save(folder)
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinproof.identify.actuator_fit import Matched, Windowed, changed
-from twinproof.identify.actuators import ActuatorLaw
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.theta import Theta
+from twinproof.sim.actuator_law import ActuatorLaw
 
 if TYPE_CHECKING:
     from jaxtyping import Float

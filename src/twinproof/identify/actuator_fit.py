@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinproof.identify.actuators import ActuatorLaw, torque_of
 from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.nouns.theta import Theta
-from twinproof.sim.driven import Chain, Driven, Law, Plant
+from twinproof.sim.actuator_law import ActuatorLaw, torque_of
+from twinproof.sim.driven import Driven
+from twinproof.sim.law import Chain, Law, Plant
 from twinproof.sim.parameters.base import names
 from twinproof.sim.windows import Commands, Start
 
@@ -270,19 +271,30 @@ def changed(law: Law, values: Mapping[str, float]) -> Law:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """A log with the net torque on the joints, one sample a physics step."""
+    """A log with the net torque on the joints, one sample a physics step; with `at`, measured at these steps alone."""
 
     command: Float[np.ndarray, "T nu"]
     qvel: Float[np.ndarray, "T nv"]
     torque: Float[np.ndarray, "T nv"]
+    at: Int[np.ndarray, "labels"] | None = None
+
+    @property
+    def rows(self) -> Int[np.ndarray, "labels"]:
+        """The steps whose torque was measured."""
+        return np.arange(len(self.command)) if self.at is None else self.at
+
+    @property
+    def apart(self) -> int:
+        """Physics steps from one label to the next, as a rule."""
+        return max(1, int(np.median(np.diff(self.rows)))) if len(self.rows) > 1 else 1
 
 
 @dataclass(frozen=True, eq=False)
 class Regressed:
-    """A law fitted to torque labels, and what is left of them, log by log."""
+    """A law fitted to torque labels, and what is left of them, log by log: one column for each actuator of the law."""
 
     law: ActuatorLaw
-    left: tuple[Float[np.ndarray, "T nv"], ...]
+    left: tuple[Float[np.ndarray, "labels actuators"], ...]
 
     @property
     def rms(self) -> float:
@@ -299,11 +311,12 @@ def regress(
     fields = [each.name[len(LAW) :] if each.name.startswith(LAW) else each.name for each in free]
     scale = np.array([each.scale for each in free])
     low, high = (np.array([getattr(each, end) for each in free]) / scale for end in ("low", "high"))
-    driven: Int[np.ndarray, "joints"] = np.unique(plant.dof[plant.dof >= 0])
+    driven: Int[np.ndarray, "joints"] = np.array([plant.dof[plant.actuators.index(name)] for name in law.actuators])
 
     def left(z: np.ndarray) -> list[np.ndarray]:
         now = law.having(dict(zip(fields, z * scale, strict=True)))
-        return [torque_of(now, plant, log.command, log.qvel)[:, driven] - log.torque[:, driven] for log in logs]
+        said = [torque_of(now, plant, log.command, log.qvel) - log.torque for log in logs]
+        return [each[np.ix_(log.rows, driven)] for each, log in zip(said, logs, strict=True)]
 
     def flat(z: np.ndarray) -> np.ndarray:
         parts = np.concatenate([part.ravel() for part in left(z)])

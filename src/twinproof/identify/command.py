@@ -15,21 +15,21 @@ from twinproof.identify.beliefs import Stated
 from twinproof.identify.checkpoint import Checkpoint
 from twinproof.identify.cloud import CloudNewton
 from twinproof.identify.fit import GaussNewton
-from twinproof.identify.infer import Found, Question, identified, problem_of
+from twinproof.identify.infer import Beside, Found, Question, identified
 from twinproof.identify.method import Method
 from twinproof.identify.point import Point, written
 from twinproof.identify.problem import Problem
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import ConfigError, StoreError
 from twinproof.nouns.files import remove_tree
-from twinproof.nouns.hashing import content_hash
-from twinproof.nouns.parts import Calibration, Validation
+from twinproof.nouns.hashing import Json, content_hash
+from twinproof.nouns.parts import Calibration
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.progress import Progress, bar
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.split import Split
 from twinproof.nouns.strict import plain
 from twinproof.nouns.twin import Twin
-from twinproof.sim.scene import Scene
 from twinproof.sim.scenes_by_label import scenes_of
 
 
@@ -51,8 +51,8 @@ class Asked:
     starts: int
     seed: int
     plots: Path | None
-    actuators: Path | None
-    residual: Path | None
+    actuators: bool = False
+    residual: bool = False
     on: str = ""
     free_starts: bool | None = None
     calibration_check: int = 0
@@ -67,7 +67,7 @@ def bars() -> Iterator[Progress]:
 
 def run(asked: Asked, progress: Progress) -> Posterior:
     """Fits, saves the posterior, writes the ledger's line, and draws pictures where asked."""
-    for path in (asked.out, asked.plots, asked.actuators, asked.residual):
+    for path in (asked.out, asked.plots):
         if path is not None and path.exists():
             raise StoreError(f"{path} exists. Nothing is overwritten: name another folder, or remove it.")
     twin, split, started = Twin.load(asked.twin), Split.load(asked.split), datetime.now(UTC)
@@ -97,19 +97,12 @@ def run(asked: Asked, progress: Progress) -> Posterior:
         ledger=split.ledger.head(),
         profiles=profiles,
         check=asked.calibration_check,
+        beside=_beside(asked, progress, keep),
     )
     split.log_fit("identify", posterior.hash, posterior.episodes, started, datetime.now(UTC))
     posterior.save(asked.out)
     keep.clear()
     remove_tree(starting)
-    if asked.actuators is not None or asked.residual is not None:
-        from twinproof.identify.laws import add_laws
-
-        started = datetime.now(UTC)
-        unseen = validation_problem(twin, validation, question, found)
-        made = add_laws(found, unseen, posterior.hash, (asked.actuators, asked.residual), asked.seed, progress)
-        for name, artifact in made.items():
-            split.log_fit(name, artifact, posterior.episodes, started, datetime.now(UTC))
     if asked.plots is not None:
         from twinproof.identify.plots import draw_all
 
@@ -129,12 +122,23 @@ def question_of(asked: Asked, calibration: Calibration) -> Question:
     )
 
 
-def validation_problem(twin: Twin, validation: Validation, question: Question, found: Found) -> Problem | None:
-    """The same question about validation's episodes, or None where there are none."""
-    episodes = validation.recording.episodes
-    if not episodes:
+def _beside(asked: Asked, progress: Progress, keep: Checkpoint) -> Beside | None:
+    """What looks for models of the motors and of what is missed, where they were asked for."""
+    if not (asked.actuators or asked.residual):
         return None
-    return problem_of(Scene.of(twin), episodes, question, dict(twin.start), found.problem.beliefs)
+
+    def look(found: Found, unseen: Problem | None) -> tuple[Drive | None, Json]:
+        from twinproof.identify.law_bench import bench
+        from twinproof.identify.laws import Search, search_actuators, search_residual
+
+        search = Search(bench(found.problem, unseen, found.fitted.unknowns), progress, keep)
+        if asked.actuators:
+            search_actuators(search, asked.seed)
+        if asked.residual:
+            search_residual(search, asked.seed)
+        return search.best, [plain(each) for each in search.tried]
+
+    return look
 
 
 def method_of(name: str) -> Method:

@@ -7,7 +7,7 @@ episodes ─ experiments ─ delay scan, torque regression ─ Gauss–Newton �
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,6 +28,7 @@ from twinproof.identify.recheck import diagnostics as ranks_told
 from twinproof.identify.recheck import enough, recheck
 from twinproof.identify.suspect import suspicious
 from twinproof.nouns.belief import Discrepancy, Population, unmoved
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError, RecordingError
 from twinproof.nouns.hashing import Json
@@ -108,10 +109,13 @@ def identified(
     ledger: LedgerHead | None = None,
     profiles: Profiles | None = None,
     check: int = 0,
+    beside: Beside | None = None,
 ) -> tuple[Posterior, Found, Json]:
     """The same, with what it was made of and how its bands cover validation: for pictures and studies.
 
     With `check`, so many recordings are simulated under the posterior's draws and fitted again: are its ranks even?
+    `beside` looks for what moves the twin beside its parameters; where it is adopted, model error and coverage are of
+    the twin that it moves.
     """
     method, point = method or Laplace(), point or GaussNewton()
     rng = rng or np.random.default_rng(seed_number)
@@ -121,10 +125,19 @@ def identified(
     problem = problem_of(Scene.of(twin), calibration.recording.episodes, question, dict(twin.start))
     found = solve(problem, method, rng, point=point, starts=starts, progress=progress, keep=keep, profiles=profiles)
     checked: Json = None
-    if validation is not None:
+    unseen: Problem | None = None
+    if validation is not None and validation.recording.episodes:
         unseen = problem_of(Scene.of(twin), validation.recording.episodes, question, dict(twin.start), problem.beliefs)
         checked = found.coverage_on(unseen, rng)
     diagnostics = {**found.diagnostics, "validation": checked} if checked is not None else dict(found.diagnostics)
+    drive: Drive | None = None
+    if beside is not None:
+        drive, diagnostics["drive"] = beside(found, unseen)
+    if drive is not None and unseen is not None:
+        progress(0, "predicting with the drive", None)
+        found = found.moved_by(drive)
+        diagnostics["validation_without_drive"] = checked
+        checked = diagnostics["validation"] = found.coverage_on(driven(unseen, drive), rng)
     if check:
         unsure = {name.split(" of ")[0] for name in unidentified(problem, found.drawn.unknowns)}
         ranked = recheck(found.fitted, found.drawn, method, point, check, seed_number, progress, keep)
@@ -138,6 +151,7 @@ def identified(
         episodes=calibration.ids,
         parents={"twin": twin.hash, "split": calibration.split},
         diagnostics=diagnostics,
+        drive=drive,
         settings={
             **{"method": plain(method), "point": written(point), "starts": starts, "name": method.name},
             **{"fixed": dict(problem.fixed), "differ": dict(problem.own)},
@@ -208,6 +222,13 @@ class Found:
     model_error: tuple[Discrepancy, ...]
     diagnostics: Mapping[str, Json]
 
+    def moved_by(self, drive: Drive) -> Found:
+        """The same answer for the twin that a drive moves: its model error is another."""
+        problem = driven(self.problem, drive)
+        some = self.drawn.unknowns[:: max(1, len(self.drawn.unknowns) // SHOWN_DRAWS)][:SHOWN_DRAWS]
+        error = predict.discrepancy(self.fitted, some, self.model_error[0].horizon_s, problem)
+        return replace(self, problem=problem, model_error=error)
+
     def coverage_on(self, unseen: Problem, rng: np.random.Generator) -> Json:
         """How the 90 % bands cover episodes that nothing was fitted to; own parameters are a new object's."""
         scaled = self._scaled_new(unseen)
@@ -244,6 +265,15 @@ class Found:
             **known,
         }
         return Posterior(**fields)  # type: ignore[arg-type]
+
+
+Beside = Callable[[Found, Problem | None], tuple[Drive | None, Json]]  # an answer, validation: a drive, what was tried
+
+
+def driven(problem: Problem, drive: Drive) -> Problem:
+    """The same question about a twin that a drive moves."""
+    scenes = {id(each.scene): each.scene.driven(drive) for each in problem.experiments}
+    return replace(problem, experiments=tuple(replace(e, scene=scenes[id(e.scene)]) for e in problem.experiments))
 
 
 def solve(

@@ -1,119 +1,192 @@
-"""What is fitted beside the parameters, on top of a finished fit: friction of the motors, and what the model misses.
+"""What is found beside the parameters, on top of a finished fit: models of the motors, and of what is missed.
 
-calibration ─ trajectories ─> friction of every motor (bristles, Stribeck, load) ─┐
-calibration ─ short windows ─> missing torque, with a validity domain ────────────┤
-validation  ─ rollouts without and with it ─> adopted, or not, and why  <─────────┘
+trajectories of calibration ─> friction ─ deadband ─ saturation ─ slack ─ drift of each motor
+measured torques            ─> the way from command to torque ─ a history network where what is left is no noise
+short windows               ─> missing torque, with a validity domain
+validation ─ rollouts without and with each ─> used, or not, and why; the next one stands on the best so far
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.util
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
-from rich.console import Console
 
 from twinproof.identify.actuator_drift import wander
-from twinproof.identify.actuator_fit import LAW, Free, Matched, Matching, Run, Windowed, match
-from twinproof.identify.actuators import Actuator, ActuatorLaw, Friction
-from twinproof.identify.problem import Problem
-from twinproof.identify.residual_dynamics import RandomFeatures, ResidualDynamics, Verdict, adopt, labels
-from twinproof.nouns.errors import ConfigError, RecordingError
-from twinproof.nouns.files import write_json
-from twinproof.nouns.hashing import content_hash
+from twinproof.identify.actuator_fit import LAW, Free, Labels, Matched, Windowed, match, regress
+from twinproof.identify.actuator_net import FEWEST, HistoryNet, structure
+from twinproof.identify.checkpoint import Checkpoint, packed, unpacked
+from twinproof.identify.law_bench import Bench, judged, moved
+from twinproof.identify.residual_dynamics import RandomFeatures, Verdict, labels
+from twinproof.nouns.drive import NETWORK, RESIDUAL, Drive
+from twinproof.nouns.errors import ConfigError, PosteriorError
+from twinproof.nouns.hashing import Json
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.randomness import stream
-from twinproof.nouns.strict import plain
-from twinproof.nouns.theta import Theta
-from twinproof.sim.driven import Chain, Driven, Law
-from twinproof.sim.experiment import Experiment, Passage
+from twinproof.nouns.strict import build, plain
+from twinproof.sim.actuator_law import Actuator, ActuatorLaw, Friction
+from twinproof.sim.actuator_net import ActuatorNet
+from twinproof.sim.law import Chain, Plant
 from twinproof.sim.parameters.base import names
-from twinproof.sim.shooting import beside
-from twinproof.sim.smooth import states_at
 from twinproof.sim.windows import Commands, Start
 
-if TYPE_CHECKING:
-    from twinproof.identify.infer import Found
-
-FORMAT, VERDICT = "twinproof/actuators/1", "twinproof/residual-verdict/1"
-LONGEST_DELAY_S = 0.2
-LOOK_S, APART_S, SHORT_S, PAST_S = 0.5, 0.1, 0.04, 0.1  # windows, how far apart, windows of labels, commands before
-KNOT_S = 0.01  # smoothed states are found so far apart, and drawn between
+SHORT_S = 0.04  # windows of labels
 FRICTION = {"coulomb": 1.0, "stribeck": 1.0, "load": 0.3}  # upper limits, times the torque that moves a joint
 FEWEST_LEVELS = 5  # windows that a walk is read from
-DEAD = 0.5  # of the largest command: the most that a deadband may be
 SHARE = 0.25  # of the inertia, that bristles at their limit may add in one step; the law itself refuses more than half
+# of the largest command: where a number begins, and its limits. What a servo hears is a position: it has slack, and no
+# deadband around zero
+BEGIN = {"deadband": (0.025, 0.0, 0.5), "saturation": (0.9, 0.2, 1.0), "backlash": (0.02, 0.0, 0.3)}
+OF_MOTORS, OF_SERVOS = ("deadband", "saturation"), ("backlash",)
 
 
-@dataclass(frozen=True, eq=False)
-class Bench:
-    """Calibration and validation on the physics clock, each run under the parameters that were found."""
+@dataclass(frozen=True)
+class Tried:
+    """A model that was tried: whether it is used and why, and positions on validation, rms, without and with it.
 
-    driven: Driven
-    calibration: tuple[Run, ...]
-    validation: tuple[Run, ...]
-    theta: Theta  # without what is applied beside the model, but for delays and offsets
+    The errors are half way and at the end of windows of half a second, without it and with it; empty where it was not
+    rolled out.
+    """
 
-    @property
-    def matching(self) -> Matching:
-        """Windows of half a second, or a third of the shortest run."""
-        step_s = self.driven.plant.step_s
-        shortest = min(len(run.seen) for run in (*self.calibration, *self.validation))
-        length = max(10, min(round(LOOK_S / step_s), shortest // 3))
-        return Matching(length, max(1, round(APART_S / step_s)), self.past, max(1, length // 10))
+    name: str
+    adopted: bool
+    reason: str
+    before: tuple[float, ...] = ()
+    after: tuple[float, ...] = ()
 
-    @property
-    def past(self) -> int:
-        """Samples at a run's beginning whose commands are still under way."""
-        return max(1, round(PAST_S / self.driven.plant.step_s))
+    def __str__(self) -> str:
+        pairs = zip(("half way", "at the end"), self.before, self.after, strict=False)
+        errors = ", ".join(f"{where} {before:.4g} -> {after:.4g}" for where, before, after in pairs)
+        return f"{self.name}: {self.reason}" + (f" Positions on validation, rms: {errors}" if errors else "")
 
 
-def bench(problem: Problem, unseen: Problem | None, unknowns: np.ndarray) -> Bench:
-    """The runs of a fitted problem and of validation. Hinges and slides only, all of them measured."""
-    if problem.own:
-        raise ConfigError("laws are fitted where all parameters are shared. Leave --differ out.")
-    if unseen is None:
-        raise ConfigError("a law is judged on validation, and the split has none. Make one with validation episodes.")
-    first = problem.experiments[0]
-    model = first.scene.nominal()
-    if model.nq != model.nv:
-        raise ConfigError("laws act on hinges and slides, and this scene has bodies that move freely. Leave them out.")
-    values = dict(zip(problem.ids, problem.values(unknowns)[0].tolist(), strict=True)) | dict(problem.fixed)
-    kept = {id: v for id, v in values.items() if not beside(id) or id.endswith((".delay", ".offset", ".backlash"))}
-    theta = Theta({id: v for id, v in kept.items() if not id.startswith("signal.")})
-    driven = Driven(first.scene.reserving(control_delay_s=LONGEST_DELAY_S))
-    return Bench(driven, tuple(map(_run, problem.experiments)), tuple(map(_run, unseen.experiments)), theta)
+class Search:
+    """Models tried one after the other; `best` is what validation has adopted so far. What was tried is kept."""
+
+    def __init__(self, made: Bench, progress: Progress = quiet, keep: Checkpoint | None = None) -> None:
+        self.made, self.tried = made, list[Tried]()
+        self.best: Drive | None = None
+        self._progress, self._keep = progress, None if keep is None else keep.within("law")
+
+    def offer(self, name: str, make: Callable[[], tuple[Drive, float]]) -> Drive:
+        """A model with the share of validation inside its domain: it is made, judged against the best, and told."""
+        self._progress(0, f"trying {name}", None)
+        found = self._kept(name)
+        if found is None:
+            drive, inside = make()
+            found = drive, judged(self.made, self.best, drive, inside)
+            self._save(name, *found)
+        drive, verdict = found
+        self.tried.append(Tried(name, verdict.adopted, verdict.reason, verdict.before, verdict.after))
+        if verdict.adopted:
+            self.best = drive
+        return drive
+
+    def say(self, name: str, adopted: bool, reason: str) -> None:
+        """What needed no rollout to be judged."""
+        self.tried.append(Tried(name, adopted, reason))
+
+    def _file(self, name: str) -> str:
+        """Named by what it is tried on top of, too."""
+        on = "nothing" if self.best is None else self.best.hash[:16]
+        return "".join(c if c.isalnum() else "_" for c in f"{name}-{on}")
+
+    def _kept(self, name: str) -> tuple[Drive, Verdict] | None:
+        arrays = None if self._keep is None else self._keep.load(self._file(name))
+        if arrays is None:
+            return None
+        told = unpacked(arrays.pop("told"))
+        head = told["drive"]
+        drive = Drive(head["motors"], head["parameters"], head[NETWORK], head[RESIDUAL], _named(arrays, "|", "/"))
+        return drive, build(Verdict, told["verdict"], name, PosteriorError)
+
+    def _save(self, name: str, drive: Drive, verdict: Verdict) -> None:
+        if self._keep is not None:
+            told = packed({"drive": drive.head(), "verdict": plain(verdict)})
+            self._keep.save(self._file(name), {"told": told, **_named(drive.arrays, "/", "|")})
 
 
-def _run(each: Experiment) -> Run:
-    """An experiment on the physics clock: smoothed states, what encoders showed, and commands as they were sent."""
-    from scipy.interpolate import CubicHermiteSpline
-
-    model = each.scene.nominal()
-    time_s = each.begin_s + np.arange(each.steps) * each.step_s
-    knots = np.r_[np.arange(time_s[0], time_s[-1], max(KNOT_S, each.step_s)), time_s[-1]]
-    found = states_at(each.readings, model, knots)
-    if not found.measured.all():
-        joint = names(model, "joint")[int(model.dof_jntid[int(np.argmin(found.measured))])]
-        raise RecordingError(
-            f"episode {each.id}: no signal says where joint {joint!r} is, and a law needs all joints. Record it too."
-        )
-    smooth = CubicHermiteSpline(knots, found.qpos, found.qvel)
-    none = np.zeros(model.nu)
-    sent = each.controls(Passage(none, none, none))
-    qpos, qvel = smooth(time_s), smooth(time_s, 1)
-    return Run(each.id, qpos, qpos, qvel, sent)
+def _named(arrays: object, old: str, new: str) -> dict[str, np.ndarray]:
+    return {name.replace(old, new): value for name, value in dict(arrays).items()}  # type: ignore[call-overload]
 
 
-def friction_of(made: Bench) -> tuple[ActuatorLaw, Matched, Verdict]:
-    """A friction law of every motor that drives a joint, fitted on calibration and judged on validation."""
-    law, free = _free(made)
-    return _fitted(made, law, free, (made.theta, law))
+def search_actuators(search: Search, seed: int) -> None:
+    """Models of the motors: from trajectories alone, or from measured torques and trajectories."""
+    made = search.made
+    law, free = friction_free(made)
+    first = search.offer("friction", lambda: (_matched(made, law, free), 1.0))
+    known = made.labels()
+    if known is None:
+        _search_commands(search, law, free, first)
+        why = "measured torques of every torque motor in every episode" if made.motors else "torque motors"
+        search.say("torque labels", False, f"not tried: there are no {why}.")
+    else:
+        _search_labels(search, law, free, known[0], seed)
+    if search.best is not None and not search.best.network:  # which has no level that could wander
+        _search_drift(search, search.best)
 
 
-def _free(made: Bench) -> tuple[ActuatorLaw, list[Free]]:
+def _search_drift(search: Search, best: Drive) -> None:
+    for motor, drift in drifts_of(search.made, best):
+        search.say(f"drift of {motor}", drift.adopted, str(drift))
+        if drift.adopted:
+            best = replace(best, motors=told(motors_of(best).having({f"{motor}.drift": drift.drift})))
+    search.best = best
+
+
+def _search_commands(search: Search, law: ActuatorLaw, free: list[Free], first: Drive) -> None:
+    """What motors do to commands, one number of each at a time, with friction found anew beside it."""
+    for what in BEGIN:
+        more = list(extra_free(search.made, what))
+        if more:
+            start = _from(search.best or first, [*free, *more])
+            search.offer(what, partial(_of_trajectories, search.made, law, start))
+            free = [*free, *more] if search.tried[-1].adopted else free
+
+
+def _of_trajectories(made: Bench, law: ActuatorLaw, free: list[Free]) -> tuple[Drive, float]:
+    return _matched(made, law, free), 1.0
+
+
+def _search_labels(search: Search, law: ActuatorLaw, free: list[Free], logs: tuple[Labels, ...], seed: int) -> None:
+    """How a command becomes torque, where that was measured: numbers first, a network where they leave structure.
+
+    Friction and damping of the joints are found anew beside either, from trajectories.
+    """
+    made = search.made
+    regressed = regress(*labels_free(made, logs))
+    path = ActuatorLaw({**law.actuators, **_paths(made, regressed.law, law, logs)})
+    search.offer("torque labels", lambda: (_matched(made, path, free), 1.0))
+    fewest, name = min(len(log.rows) for log in logs), "history network"
+    if fewest < 2 * FEWEST:
+        search.say(name, False, f"not tried: an episode has {fewest} labels; {2 * FEWEST} are needed.")
+        return
+    failing = [test for test in structure(regressed, made.felt, logs) if not test.white()]
+    if not failing:
+        search.say(name, False, "not tried: the parametric actuators leave white residuals of the torque.")
+    elif importlib.util.find_spec("torch") is None:
+        search.say(name, False, f"not tried: {failing[0]}, and a network needs torch (extra learn).")
+    else:
+
+        def network() -> tuple[Drive, float]:
+            net = HistoryNet().fit(made.felt, logs, list(made.motors), seed)
+            return _matched(made, law, free, net), 1.0
+
+        search.offer(f"{name} ({failing[0]})", network)
+
+
+def search_residual(search: Search, seed: int) -> None:
+    """A correction of joint torques on top of the best so far."""
+    search.offer(
+        "residual dynamics", lambda: residual_of(search.made, search.best, stream(seed, "identify", "residual"))
+    )
+
+
+def friction_free(made: Bench) -> tuple[ActuatorLaw, list[Free]]:
     """Motors without friction, and the numbers of a friction law that are to be found.
 
     Damping and friction of the joints are found anew beside it: part of them moves into the law.
@@ -123,8 +196,7 @@ def _free(made: Bench) -> tuple[ActuatorLaw, list[Free]]:
     if not driven:
         raise ConfigError("no motor of this scene drives a single joint, so that none has a friction law.")
     joints = names(model, "joint")
-    rates = np.concatenate([np.diff(run.qvel, axis=0) for run in made.calibration]) / plant.step_s
-    usual = plant.inertia * np.sqrt(np.mean(np.square(rates), axis=0))  # the torque that moves a joint, about
+    usual = _usual(made)
     free: list[Free] = []
     motors: dict[str, Actuator] = {}
     for name, dof in driven:
@@ -134,38 +206,111 @@ def _free(made: Bench) -> tuple[ActuatorLaw, list[Free]]:
         free += [
             Free(f"{LAW}{name}.{what}", 0.0, 0.0, most * size, 0.05 * most * size) for what, most in limits.items()
         ]
-        for what, field in (("damping", model.dof_damping), ("frictionloss", model.dof_frictionloss)):
+        for what in ("damping", "frictionloss"):
             id = f"joint.{joint}.{what}"
-            now = float(made.theta.get(id, np.ravel(field[dof])[0]))
+            now = _now(made, id)
             free.append(Free(id, now, 0.0, 3 * now + 0.1 * size, 0.1 * now + 0.01 * size))
     return ActuatorLaw(motors), free
 
 
-def deadband_of(made: Bench, found: Matched, before: tuple[Theta, Law]) -> tuple[ActuatorLaw, Matched, Verdict] | None:
-    """A friction law fitted anew with a deadband of every motor, judged against what was best `before`.
+def _usual(made: Bench) -> np.ndarray:
+    """The torque that moves each joint, about."""
+    rates = np.concatenate([np.diff(run.qvel, axis=0) for run in made.calibration]) / made.driven.plant.step_s
+    found: np.ndarray = made.driven.plant.inertia * np.sqrt(np.mean(np.square(rates), axis=0))
+    return found
 
-    None where only servos drive the robot: around which command one would be dead is not known.
-    """
-    model, plant = made.driven.model, made.driven.plant
-    law, free = _free(made)
-    free = [replace(each, start=min(max(found.values[each.name], each.low), each.high)) for each in free]
-    sent = np.max([np.abs(run.commands).max(axis=0) for run in made.calibration], axis=0)
-    count = len(free)
+
+def _now(made: Bench, id: str) -> float:
+    """Damping or friction of a joint as it was found, or as the scene has it."""
+    _, joint, what = id.split(".")
+    model = made.driven.model
+    field = model.dof_damping if what == "damping" else model.dof_frictionloss
+    dof = int(model.jnt_dofadr[names(model, "joint").index(joint)])
+    return float(made.theta.get(id, np.ravel(field[dof])[0]))
+
+
+def _bristles(size: float, inertia: float, step_s: float) -> tuple[Actuator, float]:
+    """A motor whose bristles stay soft enough for the time step up to the limits, and the most viscous it may get."""
+    usual = Friction()
+    room = SHARE * inertia / step_s
+    bend = 2 * FRICTION["coulomb"] * size * (step_s + usual.bristle_s) / room
+    return Actuator(friction=replace(usual, presliding_rad=max(usual.presliding_rad, bend))), min(size, room / 2)
+
+
+def extra_free(made: Bench, what: str) -> Iterator[Free]:
+    """One more number of every motor that may have it: none where only servos, or none, drive the robot."""
+    plant = made.driven.plant
+    sent = [run.commands for run in made.calibration]
+    span = np.max(
+        [np.ptp(each, axis=0) / 2 if what in OF_SERVOS else np.abs(each).max(axis=0) for each in sent], axis=0
+    )
+    start, low, high = BEGIN[what]
     for i, name in enumerate(plant.actuators):
-        a = names(model, "actuator").index(name)
-        motor = model.actuator_gaintype[a] == 0 and model.actuator_biastype[a] == 0
-        if motor and name in law.actuators and sent[i] > 0:
-            most = DEAD * float(sent[i])
-            free.append(Free(f"{LAW}{name}.deadband", 0.05 * most, 0.0, most, 0.05 * most))
-    return _fitted(made, law, free, before) if len(free) > count else None
+        fits = (name in made.motors) == (what in OF_MOTORS)
+        if plant.dof[i] >= 0 and fits and span[i] > 0:
+            most = float(span[i])
+            yield Free(f"{LAW}{name}.{what}", start * most, low * most, high * most, 0.025 * most)
 
 
-def _fitted(
-    made: Bench, law: ActuatorLaw, free: list[Free], before: tuple[Theta, Law]
-) -> tuple[ActuatorLaw, Matched, Verdict]:
-    found = match(made.driven, made.calibration, free, law, made.matching, made.theta)
-    assert isinstance(found.law, ActuatorLaw)
-    return found.law, found, judged(made, before, (made.theta | found.theta(), found.law))
+def _from(drive: Drive, free: list[Free]) -> list[Free]:
+    """The same numbers, begun where a drive has them."""
+    law, found = motors_of(drive), list[Free]()
+    for each in free:
+        own = each.name.startswith(LAW)
+        now = law.value(each.name[len(LAW) :]) if own else drive.parameters[each.name][1]
+        began = each.start if own and each.name.rpartition(".")[2] in BEGIN and now in (0.0, math.inf) else now
+        found.append(replace(each, start=min(max(began, each.low), each.high)))
+    return found
+
+
+def _matched(made: Bench, law: ActuatorLaw, free: list[Free], net: ActuatorNet | None = None) -> Drive:
+    """The drive that trajectories ask for; with a network, it says what motors make of commands."""
+    whole = law if net is None else Chain((net, law))
+    found = match(made.driven, made.calibration, free, whole, made.matching, made.theta)
+    motors = found.law.laws[-1] if isinstance(found.law, Chain) else found.law
+    assert isinstance(motors, ActuatorLaw)
+    about, arrays = ({}, {}) if net is None else net.packed()
+    parameters = {id: (_now(made, id), value) for id, value in found.theta().items()}
+    return Drive(told(motors), parameters, about, arrays={f"{NETWORK}/{name}": a for name, a in arrays.items()})
+
+
+def told(law: ActuatorLaw) -> dict[str, Json]:
+    """The numbers of motors, for a drive."""
+    return {name: plain(each) for name, each in law.actuators.items()}
+
+
+def motors_of(drive: Drive) -> ActuatorLaw:
+    """The motors of a drive."""
+    return ActuatorLaw({name: build(Actuator, each, name, PosteriorError) for name, each in drive.motors.items()})
+
+
+def labels_free(made: Bench, logs: tuple[Labels, ...]) -> tuple[ActuatorLaw, Plant, tuple[Labels, ...], list[Free]]:
+    """What a fit to measured torques takes: friction beside the rest, as a sensor may sit before or behind it."""
+    plant, usual = made.felt, _usual(made)
+    sent = np.max([np.abs(log.command).max(axis=0) for log in logs], axis=0)
+    free: list[Free] = []
+    for name, i in made.motors.items():
+        most, size = max(float(sent[i]), 1e-9), max(float(usual[plant.dof[i]]), 1e-3)
+        free += [
+            Free(f"{name}.gain", 1.0, 0.2, 5.0, 0.05),
+            Free(f"{name}.delay_s", 0.5 * plant.step_s, 0.0, 0.05, plant.step_s),
+            Free(f"{name}.deadband", 0.02 * most, 0.0, 0.5 * most, 0.02 * most),
+            Free(f"{name}.saturation", 0.9 * most, 0.1 * most, 5.0 * most, 0.05 * most),
+            Free(f"{name}.coulomb", 0.0, 0.0, size, 0.05 * size),
+            Free(f"{name}.viscous", 0.0, 0.0, size, 0.05 * size),
+        ]
+    return ActuatorLaw({name: Actuator() for name in made.motors}), plant, logs, free
+
+
+def _paths(made: Bench, found: ActuatorLaw, law: ActuatorLaw, logs: tuple[Labels, ...]) -> dict[str, Actuator]:
+    """The way from command to torque as labels tell it, with the bristles of a law; no end where none was met."""
+    paths = {}
+    for name, each in found.actuators.items():
+        most = each.gain * max(float(np.abs(log.command[:, made.motors[name]]).max()) for log in logs)
+        met = each.saturation is not None and each.saturation < most
+        friction = law.actuators[name].friction
+        paths[name] = replace(each, saturation=each.saturation if met else None, friction=friction)
+    return paths
 
 
 @dataclass(frozen=True)
@@ -177,31 +322,29 @@ class Drift:
     gain_on_validation: float  # of the same pace
     adopted: bool
 
+    def __str__(self) -> str:
+        word = "adopted" if self.adopted else "not adopted"
+        return (
+            f"{word}: a walk of {self.drift:.3g} N m/√s gains {self.gain:.1f} in log likelihood on calibration, "
+            f"{self.gain_on_validation:.1f} on validation."
+        )
 
-def drifts_of(made: Bench, found: Matched) -> dict[str, Drift]:
+
+def drifts_of(made: Bench, drive: Drive) -> Iterator[tuple[str, Drift]]:
     """How the Coulomb level of every motor that has one wandered on calibration, and whether validation agrees."""
-    law, seen = found.law, Windowed(made.driven, made.calibration, made.matching)
+    law, seen = motors_of(drive), Windowed(made.driven, made.calibration, made.matching)
     unseen = Windowed(made.driven, made.validation, made.matching)
-    assert isinstance(law, ActuatorLaw)
-    drifts: dict[str, Drift] = {}
+    found = Matched({id: after for id, (_, after) in drive.parameters.items()}, {}, law, 0.0, 0, 0)
     for motor in law.actuators:
         if law.value(f"{motor}.coulomb") > 0 and min(len(seen.first), len(unseen.first)) >= FEWEST_LEVELS:
-            told = wander(seen, found, motor, made.theta)
-            again = wander(unseen, found, motor, made.theta, told.drift)
-            drifts[motor] = Drift(told.drift, told.gain, again.gain, told.found and again.gain > 0)
-    return drifts
+            walk = wander(seen, found, motor, made.theta)
+            again = wander(unseen, found, motor, made.theta, walk.drift)
+            yield motor, Drift(walk.drift, walk.gain, again.gain, walk.found and again.gain > 0)
 
 
-def _bristles(size: float, inertia: float, step_s: float) -> tuple[Actuator, float]:
-    """A motor whose bristles stay soft enough for the time step up to the limits, and the most viscous it may get."""
-    usual = Friction()
-    room = SHARE * inertia / step_s
-    bend = 2 * FRICTION["coulomb"] * size * (step_s + usual.bristle_s) / room
-    return Actuator(friction=replace(usual, presliding_rad=max(usual.presliding_rad, bend))), min(size, room / 2)
-
-
-def residual_of(made: Bench, theta: Theta, law: Law, rng: np.random.Generator) -> tuple[ResidualDynamics, Verdict]:
-    """A correction of joint torques on top of a law, fitted on calibration and judged on validation."""
+def residual_of(made: Bench, best: Drive | None, rng: np.random.Generator) -> tuple[Drive, float]:
+    """A correction of joint torques on top of a drive, from calibration; and the share of validation in its domain."""
+    theta, law = moved(made, best)
     inputs, torque, run = [], [], []
     short = max(2, round(SHORT_S / made.driven.plant.step_s))
     for r, each in enumerate(made.calibration):
@@ -219,95 +362,11 @@ def residual_of(made: Bench, theta: Theta, law: Law, rng: np.random.Generator) -
     method = RandomFeatures()
     found = replace(method, features=min(method.features, max(8, len(x) // 4))).fit(x, y, number, rng)
     inside = np.concatenate([np.c_[each.qpos, each.qvel, each.commands] for each in made.validation])
-    share = float(np.mean(found.domain.weight(inside)))
-    return found, judged(made, (theta, law), (theta, Chain((law, found))), share)
-
-
-def judged(made: Bench, before: tuple[Theta, Law], after: tuple[Theta, Law], inside: float = 1.0) -> Verdict:
-    """Whether a law helps: positions half way and at the end of validation's windows, without and with it."""
-    windows = Windowed(made.driven, made.validation, made.matching)
-    ends = []
-    for theta, law in (before, after):
-        gap = windows.gaps([[theta] * len(made.validation)], [law])[0]
-        ends.append([np.square(gap[:, k]).sum(axis=1) for k in (gap.shape[1] // 2, gap.shape[1] - 1)])
-    return adopt(ends[0], ends[1], share_inside=inside)
-
-
-def write_friction(
-    path: Path,
-    law: ActuatorLaw,
-    found: Matched,
-    verdict: Verdict,
-    posterior: str,
-    deadband: Verdict | None = None,
-    drift: Mapping[str, Drift] | None = None,
-) -> str:
-    """A law as JSON, with the verdicts and the parameters that go with it; its content hash comes back."""
-    about = {
-        "format": FORMAT,
-        "posterior": posterior,
-        "verdict": plain(verdict),
-        "deadband": None if deadband is None else plain(deadband),
-        "drift": {motor: plain(each) for motor, each in (drift or {}).items()},
-        "actuators": {name: plain(actuator) for name, actuator in law.actuators.items()},
-        "parameters": dict(found.theta()),
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, about)
-    return content_hash(about)
-
-
-def add_laws(
-    found: Found,
-    unseen: Problem | None,
-    posterior: str,
-    out: tuple[Path | None, Path | None],
-    seed: int,
-    progress: Progress = quiet,
-) -> dict[str, str]:
-    """Fits what was asked for (a file for the motors' friction, a folder for a residual model), writes it, says so.
-
-    What comes back are names and content hashes for the ledger. A residual model is built on an adopted friction law;
-    one that is not adopted is not kept, but for the verdict.
-    """
-    made, hashes = bench(found.problem, unseen, found.fitted.unknowns), dict[str, str]()
-    theta, law = made.theta, ActuatorLaw({name: Actuator() for name in made.driven.plant.actuators})
-    friction, residual = out
-    if friction is not None:
-        progress(0, "friction of the motors", None)
-        fitted, matched, verdict = friction_of(made)
-        say("actuators", friction, verdict)
-        progress(0, "deadbands of the motors", None)
-        before = (made.theta | matched.theta(), fitted) if verdict.adopted else (theta, law)
-        dead = deadband_of(made, matched, before)
-        if dead is not None:
-            say("deadband", friction, dead[2])
-            if dead[2].adopted:
-                fitted, matched = dead[:2]
-                verdict = judged(made, (theta, law), (made.theta | matched.theta(), fitted))
-        drifts = drifts_of(made, matched) if verdict.adopted else {}
-        fitted = fitted.having({f"{motor}.drift": each.drift for motor, each in drifts.items() if each.adopted})
-        judgement = None if dead is None else dead[2]
-        hashes["identify actuators"] = write_friction(friction, fitted, matched, verdict, posterior, judgement, drifts)
-        if verdict.adopted:
-            theta, law = made.theta | matched.theta(), fitted
-    if residual is not None:
-        progress(0, "what the model misses", None)
-        learnt, verdict = residual_of(made, theta, law, stream(seed, "identify", "residual"))
-        if verdict.adopted:
-            learnt.save(residual)
-        residual.mkdir(parents=True, exist_ok=True)
-        about = {"format": VERDICT, "posterior": posterior, "verdict": plain(verdict)}
-        write_json(residual / "verdict.json", about)
-        hashes["identify residual"] = content_hash(about)
-        say("residual", residual, verdict)
-    return hashes
-
-
-def say(kind: str, path: Path, verdict: Verdict) -> None:
-    """Two lines for a person."""
-    pairs = zip(("half way", "at the end"), verdict.before, verdict.after, strict=True)
-    errors = ", ".join(f"{where} {before:.4g} -> {after:.4g}" for where, before, after in pairs)
-    Console(highlight=False, soft_wrap=True, width=140).print(
-        f"{kind}: {verdict.reason} Positions on validation, rms: {errors} ({path})"
+    about, own = found.packed()
+    arrays = {f"{RESIDUAL}/{name}": array for name, array in own.items()}
+    drive = (
+        Drive(residual=about, arrays=arrays)
+        if best is None
+        else replace(best, residual=about, arrays={**best.arrays, **arrays})
     )
+    return drive, float(np.mean(found.domain.weight(inside)))

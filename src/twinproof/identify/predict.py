@@ -44,9 +44,14 @@ def left_out_points(fitted: Fit) -> np.ndarray:
     return np.asarray(np.clip(fitted.unknowns + episode_shifts(fitted) * sd_of(fitted), low, high))
 
 
-def discrepancy(fitted: Fit, draws: np.ndarray, horizons_s: Sequence[float]) -> tuple[Discrepancy, ...]:
-    """Model error of every entry by horizon: what predictions of left-out episodes miss beyond noise and draws."""
-    told = predict(fitted.problem, horizons_s[-1], left_out_points(fitted), draws)
+def discrepancy(
+    fitted: Fit, draws: np.ndarray, horizons_s: Sequence[float], of: Problem | None = None
+) -> tuple[Discrepancy, ...]:
+    """Model error of every entry by horizon: what predictions of left-out episodes miss beyond noise and draws.
+
+    `of` is the fitted problem with other scenes, such as those that a drive moves.
+    """
+    told = predict(of or fitted.problem, horizons_s[-1], left_out_points(fitted), draws)
     shooting = told.shooting
     noise, wider = noise_by_entry(fitted), few_episodes(len(fitted.problem.experiments))
     found = []

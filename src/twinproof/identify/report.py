@@ -9,8 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from twinproof.identify import recheck
+from twinproof.identify.laws import Tried
 from twinproof.nouns.belief import weighted_quantile
+from twinproof.nouns.errors import PosteriorError
 from twinproof.nouns.posterior import Posterior
+from twinproof.nouns.strict import build
 
 
 def posterior(found: Posterior, out: Path, console: Console | None = None) -> None:
@@ -45,11 +48,23 @@ def posterior(found: Posterior, out: Path, console: Console | None = None) -> No
     coloured = [name for name, told in diagnostics.get("whiteness", {}).items() if not told["white"]]
     if coloured:
         console.print(f"residuals are not white in {', '.join(coloured)}: the model misses something there")
+    for told in diagnostics.get("drive", ()):
+        console.print(f"tried {build(Tried, told, 'drive', PosteriorError)}")
+    if "drive" in diagnostics:
+        console.print(
+            "drive: none was adopted; the twin is moved by its parameters alone"
+            if found.drive is None
+            else f"drive: {found.drive.told}. randomize, train, evaluate and view move the twin by it; excite and "
+            "export do not"
+        )
     checked = diagnostics.get("validation")
     if checked:
+        before = diagnostics.get("validation_without_drive")
+        told = "" if not before else f"; without the drive, which validation chose: {before['covered']:.1%}"
         console.print(
             f"validation: 90 % bands cover {checked['covered']:.1%} of {len(checked['episodes'])} episodes that "
-            f"nothing was fitted to (the spread of the parameters alone: {checked['covered_by_parameters_alone']:.1%})"
+            f"nothing was fitted to (the spread of the parameters alone: {checked['covered_by_parameters_alone']:.1%}"
+            f"{told})"
         )
     ranked = diagnostics.get("calibration_check")
     if ranked:

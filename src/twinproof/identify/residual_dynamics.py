@@ -3,125 +3,24 @@
 calibration ─ short windows ─> Δtorque(q, q̇, u) ─ ridge ensemble + domain ─> law
 validation ─ rollouts without and with the law ─> adopted, or not, and why
 
-The ensemble is made of random Fourier features with ridge weights, each member on its own resample of the runs. The
-domain is the neighbourhood of calibration states: inside the weight is 1, outside 0, smooth in between, and members
-that disagree lower it too.
+The law itself is sim/residual_law.py; each member of its ensemble is fitted on its own resample of the runs.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinproof.nouns.errors import ConfigError, PosteriorError
-from twinproof.sim.driven import Action, Law, Moment, Plant, Running
+from twinproof.nouns.errors import ConfigError
+from twinproof.sim.driven import mass_matrices
+from twinproof.sim.law import Law
+from twinproof.sim.residual_law import Domain, ResidualDynamics
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-FORMAT = "twinproof residual dynamics 1"
-
-
-@dataclass(frozen=True, eq=False)
-class Domain:
-    """Where calibration was: centres in scaled inputs, and a radius within which most calibration states lie."""
-
-    centre: Float[np.ndarray, "inputs"]
-    scale: Float[np.ndarray, "inputs"]
-    places: Float[np.ndarray, "places inputs"]
-    radius: float
-    fade: float = 1.5  # at this multiple of the radius the weight is zero
-
-    def distance(self, inputs: Float[np.ndarray, "n inputs"]) -> Float[np.ndarray, "n"]:
-        """To the nearest calibration state, in radii: 1 and less is inside."""
-        at = (inputs - self.centre) / self.scale
-        square = (at**2).sum(1)[:, None] - 2 * at @ self.places.T + (self.places**2).sum(1)
-        return np.asarray(np.sqrt(np.maximum(square.min(axis=1), 0.0)) / self.radius)
-
-    def weight(self, inputs: Float[np.ndarray, "n inputs"]) -> Float[np.ndarray, "n"]:
-        """1 inside, 0 outside, smooth between."""
-        x = np.clip((self.fade - self.distance(inputs)) / (self.fade - 1.0), 0.0, 1.0)
-        return np.asarray(x * x * (3 - 2 * x))
-
-
-@dataclass(frozen=True, eq=False)
-class ResidualDynamics(Law):
-    """The correction, a law: torque = domain weight × agreement × mean of the members."""
-
-    domain: Domain
-    waves: Float[np.ndarray, "members inputs features"]
-    phases: Float[np.ndarray, "members features"]
-    weights: Float[np.ndarray, "members features outputs"]
-    noise: Float[np.ndarray, "outputs"]  # sd of the labels: members that differ by more do not know
-    switched: bool = True  # False leaves the domain out, to show what it is for
-
-    def memory(self, step_s: float) -> int:
-        return 0
-
-    def members(self, inputs: Float[np.ndarray, "n inputs"]) -> Float[np.ndarray, "members n outputs"]:
-        """What each member says, without the domain."""
-        at = (inputs - self.domain.centre) / self.domain.scale
-        features = np.cos(at @ self.waves + self.phases[:, None])
-        return np.asarray(features @ self.weights)
-
-    def torque(self, inputs: Float[np.ndarray, "n inputs"]) -> Float[np.ndarray, "n outputs"]:
-        """The correction."""
-        said = self.members(inputs)
-        mean = said.mean(axis=0)
-        if not self.switched:
-            return np.asarray(mean)
-        agreement = 1 / (1 + (said.std(axis=0) / self.noise) ** 2)
-        return np.asarray(self.domain.weight(inputs)[:, None] * agreement * mean)
-
-    @staticmethod
-    def running(laws: Sequence[ResidualDynamics], which: np.ndarray, plant: Plant, begin: Moment) -> Running:
-        if len({id(law) for law in laws}) > 1:
-            raise ConfigError("one rollout has one residual model. Roll others apart.")
-        width = 2 * plant.nv + plant.nu
-        if plant.nq != plant.nv or len(laws[0].domain.centre) != width:
-            raise ConfigError(
-                f"the residual model takes {len(laws[0].domain.centre)} inputs; this model has {plant.nq} positions, "
-                f"{plant.nv} velocities and {plant.nu} controls, {width} in all. Fit one for it."
-            )
-        return _Running(laws[0])
-
-    def save(self, folder: Path) -> None:
-        """Arrays as safetensors, the rest as JSON."""
-        from safetensors.numpy import save
-
-        folder.mkdir(parents=True, exist_ok=True)
-        arrays = {"centre": self.domain.centre, "scale": self.domain.scale, "places": self.domain.places}
-        arrays |= {"waves": self.waves, "phases": self.phases, "weights": self.weights, "noise": self.noise}
-        (folder / "residual.safetensors").write_bytes(save({k: np.ascontiguousarray(v) for k, v in arrays.items()}))
-        about = {"format": FORMAT, "radius": self.domain.radius, "fade": self.domain.fade, "switched": self.switched}
-        (folder / "residual.json").write_text(json.dumps(about, indent=1))
-
-    @staticmethod
-    def load(folder: Path) -> ResidualDynamics:
-        """What `save` wrote."""
-        from safetensors.numpy import load_file
-
-        about = json.loads((folder / "residual.json").read_text())
-        if about.get("format") != FORMAT:
-            raise PosteriorError(f"{folder} holds {about.get('format')!r}; this version reads {FORMAT!r}.")
-        a = load_file(folder / "residual.safetensors")
-        domain = Domain(a["centre"], a["scale"], a["places"], float(about["radius"]), float(about["fade"]))
-        return ResidualDynamics(domain, a["waves"], a["phases"], a["weights"], a["noise"], bool(about["switched"]))
-
-
-class _Running(Running):
-    def __init__(self, law: ResidualDynamics) -> None:
-        self._law = law
-
-    def act(self, now: Moment) -> Action:
-        sent = now.sent[:, -1]
-        inputs = np.concatenate([now.qpos, now.qvel, sent], axis=1)
-        return Action(sent, self._law.torque(inputs))
 
 
 @dataclass(frozen=True)
@@ -236,8 +135,6 @@ def labels(
     The speed that a window misses, over its length, is a missing acceleration; the inertia makes a torque of it. The
     windows are short (20 to 60 ms), so that the missing torque is about constant in each.
     """
-    from twinproof.sim.driven import mass_matrices
-
     rolled = driven.roll_rows(theta_of, [law], which, start, commands)
     samples = rolled["qvel"].shape[1]
     missing = (seen - rolled["qvel"][:, -1]) / (samples * driven.sample_s)

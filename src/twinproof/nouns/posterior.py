@@ -2,6 +2,7 @@
 
 posterior.json   parameters, units, limits, priors, method, diagnostics, model error, what is unidentified, parents
 samples.npz      draws (N × P), log_weights (N); for a family of objects also values (N × I × K), predictive (N × K)
+drive.npz        arrays of the drive, where one was adopted and has some (nouns/drive.py)
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from twinproof.nouns.artifact import Artifact, read_arrays, write_arrays
 from twinproof.nouns.belief import Discrepancy, Population, Prior, unmoved, weighted_quantile
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import PosteriorError
 from twinproof.nouns.frozen import Frozen, frozen_array, frozen_json, settle
 from twinproof.nouns.hashing import Json, hash_array
@@ -33,7 +35,7 @@ class Posterior(Artifact):
 
     NAME: ClassVar = "posterior"
     ERROR: ClassVar = PosteriorError
-    PARTS: ClassVar = ("draws", "log_weights", "population")
+    PARTS: ClassVar = ("draws", "log_weights", "population", "drive")
 
     parameters: tuple[ParameterInfo, ...]
     priors: tuple[Prior, ...]  # one for each parameter
@@ -49,6 +51,7 @@ class Posterior(Artifact):
     diagnostics: Mapping[str, Json] = field(default_factory=dict)  # whiteness, coverage, ranks, bounds hit, …
     settings: Mapping[str, Json] = field(default_factory=dict)  # of the method
     population: Population | None = None
+    drive: Drive | None = None  # what moves the twin beside its parameters; draws are those found without it
     seed: int = 0
     ledger: LedgerHead | None = None
 
@@ -163,10 +166,13 @@ class Posterior(Artifact):
         return frozen_array(rows)
 
     def head(self) -> dict[str, Json]:
-        if self.population is None:
-            return super().head()
-        told = {name: getattr(self.population, name) for name in ("family", "instances", "parameters")}
-        return {**super().head(), "population": plain(told)}
+        found = super().head()
+        if self.population is not None:
+            told = {name: getattr(self.population, name) for name in ("family", "instances", "parameters")}
+            found["population"] = plain(told)
+        if self.drive is not None:
+            found["drive"] = self.drive.head()
+        return found
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays = {"draws": self.draws, "log_weights": self.log_weights}
@@ -175,15 +181,19 @@ class Posterior(Artifact):
         return arrays
 
     def part_hashes(self) -> dict[str, str]:
-        return {name: hash_array(array) for name, array in self._arrays().items()}
+        own = {name: hash_array(array) for name, array in self._arrays().items()}
+        return own if self.drive is None else {**own, **self.drive.part_hashes()}
 
     def write_parts(self, folder: Path) -> None:
         write_arrays(folder / "samples.npz", self._arrays())
+        if self.drive is not None:
+            self.drive.write(folder)
 
     @classmethod
     def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:
         arrays = read_arrays(folder / "samples.npz", PosteriorError)
         parts: dict[str, Any] = {"draws": arrays["draws"], "log_weights": arrays["log_weights"], "population": None}
+        parts["drive"] = Drive.read(folder, head["drive"], PosteriorError) if "drive" in head else None
         if "population" in head:
             made = {name: arrays[name] for name in ("values", "predictive")}
             parts["population"] = build(Population, head["population"], f"{folder}: population", PosteriorError, made)

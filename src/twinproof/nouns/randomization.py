@@ -2,6 +2,7 @@
 
 randomization.json   for each parameter: range, source, the gap it covers, the check that tests it, the reason
 draws.npz            joint draws (N × K) of the parameters that belong together, so that correlations are kept
+drive.npz            arrays of the posterior's drive, where it has one with arrays (nouns/drive.py)
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from twinproof.nouns.artifact import Artifact, read_arrays, write_arrays
 from twinproof.nouns.belief import Discrepancy
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import RandomizationError
 from twinproof.nouns.frozen import Frozen, frozen_array, settle
 from twinproof.nouns.hashing import Json, hash_array
@@ -75,7 +77,7 @@ class Randomization(Artifact):
 
     NAME: ClassVar = "randomization"
     ERROR: ClassVar = RandomizationError
-    PARTS: ClassVar = ("draws",)
+    PARTS: ClassVar = ("draws", "drive")
 
     ranges: tuple[Range, ...]
     parents: Mapping[str, str]  # "posterior" -> hash, "twin" -> hash, "split" -> hash
@@ -84,6 +86,7 @@ class Randomization(Artifact):
     strength: float = 1.0  # 0: the point estimate, 1: as inferred, above: wider
     episodes: tuple[str, ...] = ()  # validation episodes that widened a range
     discrepancy: tuple[Discrepancy, ...] = ()  # model error to be drawn beside the parameters
+    drive: Drive | None = None  # the posterior's: what moves the twin beside its parameters
     seed: int = 0
     ledger: LedgerHead | None = None
 
@@ -171,15 +174,22 @@ class Randomization(Artifact):
                         f"posterior, its source states {stated:.3f}. Widen the range, or state what it covers."
                     )
 
+    def head(self) -> dict[str, Json]:
+        return super().head() if self.drive is None else {**super().head(), "drive": self.drive.head()}
+
     def part_hashes(self) -> dict[str, str]:
-        return {"draws": hash_array(self.draws)}
+        own = {"draws": hash_array(self.draws)}
+        return own if self.drive is None else {**own, **self.drive.part_hashes()}
 
     def write_parts(self, folder: Path) -> None:
         write_arrays(folder / "draws.npz", {"draws": self.draws})
+        if self.drive is not None:
+            self.drive.write(folder)
 
     @classmethod
     def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:
-        return {"draws": read_arrays(folder / "draws.npz", RandomizationError)["draws"]}
+        drive = Drive.read(folder, head["drive"], RandomizationError) if "drive" in head else None
+        return {"draws": read_arrays(folder / "draws.npz", RandomizationError)["draws"], "drive": drive}
 
 
 def _stretch(entry: Range, values: np.ndarray, strength: float) -> np.ndarray:

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from twinproof.nouns.belief import Discrepancy
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import RandomizationError, RecordingError
 from twinproof.nouns.posterior import Posterior
@@ -237,14 +238,14 @@ def _left(C: np.ndarray, A: np.ndarray) -> np.ndarray:
 
 
 def matched(
-    twin: Twin, episodes: Sequence[Episode], scenes: ScenesByLabel | None = None
+    twin: Twin, episodes: Sequence[Episode], scenes: ScenesByLabel | None = None, drive: Drive | None = None
 ) -> tuple[tuple[Experiment, ...], tuple[str, ...]]:
     """Episodes with the scenes they happened in, and sentences about those that fit none."""
     lean = Scene.of(twin).leaner()
     found, problems = [], list[str]()
     for episode in episodes:
         try:
-            found.append(experiment(episode, scene_for(episode.labels, scenes or {}, lean)))
+            found.append(experiment(episode, scene_for(episode.labels, scenes or {}, lean).driven(drive)))
         except RecordingError as problem:
             problems.append(str(problem))
     if not found:

@@ -154,6 +154,7 @@ def _ranges(
         tuple(entry.id for entry in block.ranges),
         block.draws,
         discrepancy=posterior.discrepancy,
+        drive=posterior.drive,
         seed=seed,
     )
     found.check_covers(posterior)
@@ -188,7 +189,7 @@ def _tested(
     notes: tuple[str, ...],
     progress: Progress,
 ) -> Residual:
-    experiments, problems = matched(twin, validation.recording.episodes, how.scenes)
+    experiments, problems = matched(twin, validation.recording.episodes, how.scenes, posterior.drive)
     notes = (*notes, *problems)
     progress(0, "predicting validation", None)
 

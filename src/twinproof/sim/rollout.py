@@ -21,12 +21,14 @@ from twinproof.nouns.errors import SimError
 from twinproof.nouns.theta import Theta
 from twinproof.sim.asked import whole, world_number
 from twinproof.sim.divergence import Divergence, Limits, explain, quiet
+from twinproof.sim.drive import law_of
 from twinproof.sim.history import delays_sensors, write_past, write_sensed
+from twinproof.sim.law import Law, Moment, finite, plant, without_delays
 from twinproof.sim.parameters.base import nearest
 from twinproof.sim.passage import as_measured, from_encoders, through_control
 from twinproof.sim.population import Population, control_names, unpokable
 from twinproof.sim.recorder import Recorder
-from twinproof.sim.windows import Commands, Held, Start
+from twinproof.sim.windows import Commands, Held, Start, arriving, past_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -117,20 +119,44 @@ class Rollouts:
             lambda p, w: rolled.explain(0, p * windows + w),
         )
 
-    def roll_rows(self, thetas: Sequence[Theta], which: np.ndarray, start: Start, commands: Commands) -> Rolled:
-        """Rows, each with Theta number `which` (R,), its start and its commands; the outputs are (R, samples, …)."""
+    def roll_rows(
+        self,
+        thetas: Sequence[Theta],
+        which: np.ndarray,
+        start: Start,
+        commands: Commands,
+        laws: Sequence[Law] | None = None,
+    ) -> Rolled:
+        """Rows, each with Theta number `which` (R,), its start and its commands; the outputs are (R, samples, …).
+
+        Force laws act where they are given (one for each Theta, or one for all), or where the scene has a drive.
+        """
+        if laws is None and self.scene.drive is not None:
+            thetas, laws = [self.scene.drive.applied(theta) for theta in thetas], [law_of(self.scene.drive)]
         start.check(self.model)
         commands.check(control_names(self.model))
         start = from_encoders(self.model, thetas, which, start)
         start, commands = through_control(self.model, thetas, which, start, commands, self.sample_s, self._seed)
-        population = self.population(thetas, which)
+        inside = thetas
+        if laws is not None:
+            inside, late_s = without_delays(self.model, thetas)
+            start, commands = arriving(start, commands, late_s[which] / self.model.opt.timestep)
+        population = self.population(inside, which)
         begun = begin(population, start, commands)
-        outputs, diverged_at = self._run(population, commands)
+        if laws is None:
+            outputs, diverged_at = self._run(population, commands)
+        else:
+            own = which if len(laws) > 1 else np.zeros_like(which)
+            outputs, diverged_at = self._run_laws(population, laws, own, start, commands)
         if MEASURED in self.outputs:
             outputs[MEASURED] = as_measured(self.model, thetas, which, outputs["sensordata"])
             outputs = {name: outputs[name] for name in self.outputs}
 
         def why(_: int, row: int) -> Divergence | None:
+            if laws is not None:
+                step = int(diverged_at[row]) * self.substeps
+                told = "it left its limits with a force law in the loop"
+                return Divergence(step, step * float(self.model.opt.timestep), told)
             single = Population(self.scene, 1, 1, compiled=population.compiled)
             single.apply([thetas[int(which[row])]])
             sent = commands.between(np.array([row]), 0, commands.step.shape[-1])[0]
@@ -174,16 +200,46 @@ class Rollouts:
             self._applied[key] = asked
         return self._kept[key]
 
-    def _run(self, population: Population, commands: Commands) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def _recorder(self, population: Population, commands: Commands) -> Recorder:
         samples = commands.step.shape[-1] // self.substeps
         recorded = tuple(dict.fromkeys("sensordata" if name == MEASURED else name for name in self.outputs))
-        recorder = Recorder(population, recorded, samples, self.substeps, self.limits)
+        return Recorder(population, recorded, samples, self.substeps, self.limits)
+
+    def _run(self, population: Population, commands: Commands) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        recorder = self._recorder(population, commands)
         with quiet():
             for begin, end in recorder.chunks():
                 live = np.flatnonzero(recorder.diverged_at < 0)
                 if not live.size:
                     break
                 recorder.advance(live, commands.between(live, begin, end), begin)
+        return recorder.finish(), recorder.diverged_at
+
+    def _run_laws(
+        self, population: Population, laws: Sequence[Law], which: np.ndarray, start: Start, commands: Commands
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The same, a physics step at a time, with the laws' controls and torques."""
+        batch, known = population.batch, plant(self.model)
+        rows = np.arange(batch.nsim)
+        recorder = self._recorder(population, commands)
+        qpos, qvel, force = (batch.bind(name) for name in ("qpos", "qvel", "qfrc_applied"))
+        memory = max(law.memory(known.step_s) for law in laws)
+        past = past_of(start, commands, memory)
+        first = np.concatenate([past, commands.between(rows, 0, 1)], axis=1)
+        running = type(laws[0]).running(laws, which, known, Moment(qpos.copy(), qvel.copy(), first))
+        with quiet():
+            for begin, end in recorder.chunks():
+                line = np.concatenate([past, commands.between(rows, begin, end)], axis=1)
+                for step in range(begin, end):
+                    live = np.flatnonzero(recorder.diverged_at < 0)
+                    if not live.size:
+                        break
+                    sent = line[:, step - begin : step - begin + memory + 1]
+                    action = running.act(Moment(*finite(qpos, qvel, recorder.diverged_at >= 0), sent))
+                    force[live] = action.torque[live]
+                    recorder.advance(live, np.ascontiguousarray(action.ctrl[live][:, np.newaxis]), step)
+                past = line[:, line.shape[1] - memory :]
+        force[...] = 0.0  # the simulations are kept, and others may roll them without a law
         return recorder.finish(), recorder.diverged_at
 
 

@@ -27,6 +27,7 @@ from twinproof.sim.settle import name_all, reserve_history, settle, strip
 if TYPE_CHECKING:
     from mujoco import MjModel, MjSpec
 
+    from twinproof.nouns.drive import Drive
     from twinproof.nouns.twin import Twin
 
 
@@ -35,7 +36,7 @@ class Scene:
     """MJCF or URDF text without includes, and the folder its files live in. Equal when text and files are.
 
     `control_delay_s` and `sensor_delay_s` reserve history for delays up to that long: every world then has the same
-    layout, and a delay is an ordinary parameter.
+    layout, and a delay is an ordinary parameter. Worlds and rollouts of a scene with a `drive` obey it.
     """
 
     xml: str
@@ -43,6 +44,7 @@ class Scene:
     control_delay_s: float = 0.0
     sensor_delay_s: float = 0.0
     lean: bool = False  # without what only shows: half of the time of a step may go into it
+    drive: Drive | None = None
     hash: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -57,6 +59,7 @@ class Scene:
         files = {name: hash_file(root / name) for name in names if root}
         object.__setattr__(self, "root", root)
         content = [self.xml, files, self.control_delay_s, self.sensor_delay_s, self.lean]
+        content += [] if self.drive is None else [self.drive.hash]
         object.__setattr__(self, "hash", content_hash(content))
 
     def __eq__(self, other: object) -> bool:
@@ -73,9 +76,13 @@ class Scene:
         return check_foreign(Path(path), None if root is None else Path(root)).scene
 
     @classmethod
-    def of(cls, twin: Twin) -> Scene:
-        """The scene of a twin."""
-        return cls(expand(twin.path(), twin.root), twin.root)
+    def of(cls, twin: Twin, drive: Drive | None = None) -> Scene:
+        """The scene of a twin, moved by the drive of what was identified where there is one."""
+        return cls(expand(twin.path(), twin.root), twin.root, drive=drive)
+
+    def driven(self, drive: Drive | None) -> Scene:
+        """The same scene moved by a drive, or by none."""
+        return replace(self, drive=drive)
 
     def reserving(self, control_delay_s: float = 0.0, sensor_delay_s: float = 0.0) -> Scene:
         """The same scene with room for delays up to this long (at least what it has)."""
@@ -116,6 +123,11 @@ def engine() -> str:
     import mujoco
 
     return f"mujoco {mujoco.__version__}"
+
+
+def engine_of(scene: Scene) -> str:
+    """The same, with the drive that moves the scene where it has one."""
+    return engine() if scene.drive is None else f"{engine()}, drive {scene.drive.hash[:16]}"
 
 
 def _parsed(scene: Scene) -> MjSpec:

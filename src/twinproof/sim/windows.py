@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,6 +127,31 @@ class Commands:
                 f"the control of actuator {actuators[actuator]!r} in window {window}, sample {sample}, is not finite. "
                 "Leave the window out, or mend the recording."
             )
+
+
+def past_of(start: Start, commands: Commands, steps: int) -> Float[np.ndarray, "rows steps nu"]:
+    """The last commands before the start, one a physics step; where there are too few, the oldest counts as held."""
+    rows = np.arange(len(commands.row))
+    if start.past is not None and start.past.shape[1]:
+        have = start.past.shape[1]
+        return np.asarray(start.past[:, np.maximum(np.arange(have - steps, have), 0)])
+    first = commands.between(rows, 0, 1)
+    return np.repeat(first if commands.before is None else first[commands.before], steps, axis=1)
+
+
+def arriving(start: Start, commands: Commands, late_steps: Float[np.ndarray, "rows nu"]) -> tuple[Start, Commands]:
+    """Commands as they arrive so many physics steps late, and those before them; parts of a step are blended."""
+    if not late_steps.any():
+        return start, commands
+    rows, whole = np.arange(len(commands.row)), np.floor(late_steps + 1e-9)
+    part = np.maximum(late_steps - whole, 0.0)[:, np.newaxis]
+    longest, count = int(whole.max()) + 1, commands.step.shape[-1]
+    kept = 0 if start.past is None else start.past.shape[1]
+    line = np.concatenate([past_of(start, commands, kept + longest), commands.between(rows, 0, count)], axis=1)
+    newest = np.arange(longest, line.shape[1])[:, np.newaxis] - whole[:, np.newaxis].astype(np.int64)
+    found = (1 - part) * np.take_along_axis(line, newest, 1) + part * np.take_along_axis(line, newest - 1, 1)
+    before = line[:, :1] if not kept else found[:, :kept]
+    return replace(start, past=before), Commands(found[:, kept:], rows, np.arange(count))
 
 
 @dataclass(frozen=True, eq=False)

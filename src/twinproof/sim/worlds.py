@@ -27,12 +27,17 @@ from twinproof.sim.passage import has_channel
 from twinproof.sim.population import Population, control_names, unpokable
 from twinproof.sim.scene import Scene
 from twinproof.sim.touch import Contacts, TouchSensors, with_touch
+from twinproof.sim.worlds_driven import Driver
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 _VELOCITY = mujoco.mjtStage.mjSTAGE_VEL.value
 _NOTHING = mujoco.mjtStage.mjSTAGE_NONE.value
+_UNTOLD = (
+    "the state left its limits; a replay on one core does not show why",
+    "the state left its limits with the drive's force law in the loop",
+)
 
 
 class Worlds:
@@ -69,8 +74,10 @@ class Worlds:
         self._stage = _VELOCITY if current else _NOTHING
         self._control: ControlChannel | None = None
         self._sensors: SensorChannel | None = None
+        drive = self.scene.drive
+        self._driver = None if drive is None else Driver(self.model, drive, len(self.thetas))
         self._bind()
-        self._population.apply(self.thetas)
+        self._apply(np.arange(len(self.thetas), dtype=np.int32), self.thetas)
         self._make_channel(self.thetas)
         self.reset()
 
@@ -170,19 +177,32 @@ class Worlds:
                 refuse_other_tick(nstep, self.substeps)
             ctrl = self._control(ctrl)
         np.copyto(self._before, self._batch.state)
-        self._ctrl[...] = ctrl
-        failed: np.ndarray | None = None
-        with quiet():
-            try:
-                self._batch.step(self._live, nstep, self._stage)
-            except SimulationError as problem:
-                failed = problem.ids
+        failed = self._advance(ctrl, nstep)
         self._age += nstep if self._live is None else nstep * ~(self._diverged | self._resting)
         bad = ~(np.abs(self._moving) <= self._allowed).all(axis=1) | warned(self._batch.warning)
-        if failed is not None:
-            bad[failed] = True
+        bad[failed] = True
         if bad.any():
             self._freeze(bad & ~self._diverged, nstep)
+
+    def _advance(self, ctrl: np.ndarray, nstep: int) -> np.ndarray:
+        """The physics of one tick, a step at a time where the scene has a drive; the worlds that the engine gave up."""
+        failed: set[int] = set()
+        driver, stages = self._driver, [self._stage]
+        if driver is not None:
+            qpos, qvel, force = (self._batch.bind(name) for name in ("qpos", "qvel", "qfrc_applied"))
+            stages, nstep = [_NOTHING] * (nstep - 1) + [self._stage], 1
+        with quiet():
+            for stage in stages:
+                self._ctrl[...] = ctrl
+                if driver is not None:
+                    gone = ~(np.abs(self._moving) <= self._allowed).all(axis=1)
+                    action = driver.act(ctrl, qpos, qvel, gone)
+                    self._ctrl[...], force[...] = action.ctrl, action.torque
+                try:
+                    self._batch.step(self._live, nstep, stage)
+                except SimulationError as problem:
+                    failed.update(problem.ids.tolist())
+        return np.array(sorted(failed), dtype=np.int64)
 
     def reset(
         self,
@@ -222,6 +242,8 @@ class Worlds:
                 history[rows] = past
         if self._control is not None:
             self._control.reset(rows)
+        if self._driver is not None:
+            self._driver.restart(rows, batch.bind("qpos"), batch.bind("qvel"), self._ctrl)
         self._diverged[rows] = self._resting[rows] = False
         self._age[rows] = 0
         for row in rows:
@@ -247,7 +269,7 @@ class Worlds:
         for row in rows[self._diverged[rows]]:
             self.why(int(row))  # while the parameters with which it diverged are still there
         chosen = [thetas[k] for k in order]
-        self._population.apply(chosen, rows)
+        self._apply(rows, chosen)
         for row, theta in zip(rows, chosen, strict=True):
             self.thetas[row] = theta
         if self._sensors is not None:
@@ -256,6 +278,9 @@ class Worlds:
             self._control.set_thetas(rows, chosen)
         else:
             self._make_channel(chosen)
+
+    def _apply(self, rows: np.ndarray, thetas: Sequence[Theta]) -> None:
+        self._population.apply(thetas if self._driver is None else self._driver.take(rows, thetas), rows)
 
     def refresh(self) -> None:
         """Makes poses and sensors describe a state that was written, without a step."""
@@ -274,11 +299,19 @@ class Worlds:
             return None
         if world not in self._told:
             controls = np.repeat(self._ctrl[world][None], self._tried[world], axis=0)
-            found = explain(
-                self._population.model(world), self._batch.state[world], controls, self.limits, int(self._age[world])
+            found = (
+                None
+                if self._driver is not None
+                else explain(
+                    self._population.model(world),
+                    self._batch.state[world],
+                    controls,
+                    self.limits,
+                    int(self._age[world]),
+                )
             )
             # an error of the engine, such as a full arena, does not show in the replay's numbers
-            said = self._batch.error(world) or "the state left its limits; a replay on one core does not show why"
+            said = self._batch.error(world) or _UNTOLD[self._driver is not None]
             self._told[world] = found or Divergence(int(self._age[world]), float(self.time[world]), said)
         return self._told[world]
 

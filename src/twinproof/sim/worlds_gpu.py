@@ -62,6 +62,11 @@ class GpuWorlds:
         constraints: int | None = None,
     ) -> None:
         scene = Scene.of(scene) if isinstance(scene, Twin) else scene
+        if scene.drive is not None:
+            raise SimError(
+                f"worlds on {device!r} do not run a drive, and what was identified has one ({scene.drive.told}). Use "
+                "worlds on the CPU, or leave it out: twinproof train --no-drive."
+            )
         self.thetas: list[Theta] = one_each(thetas)
         self.substeps, seed = whole(substeps, "substeps", 1), whole(seed, "the seed", 0)
         self.scene, self.limits = with_touch(scene, touch), limits or Limits()

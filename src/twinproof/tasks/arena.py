@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from twinproof.nouns.errors import PolicyError, TaskError
+from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Twin
 from twinproof.sim.asked import whole, world_rows
@@ -49,7 +50,8 @@ __all__ = ["Arena", "Play", "State", "Step"]
 
 class Arena:
     """See the module. `draws` are a Randomization, or Thetas that worlds take in turn; always on the nominal. Where
-    they hold a size, which needs a model compiled for every value, each world keeps its first draw.
+    they hold a size, which needs a model compiled for every value, each world keeps its first draw. Worlds of a Twin
+    are moved by the drive of its Randomization, where that has one; a Scene says itself what moves it.
 
     `sensed` is what the robot knows now, `situation` what is the case; both are new objects at every tick.
     """
@@ -71,7 +73,8 @@ class Arena:
         arrays: Literal["numpy", "torch"] = "numpy",
         eyes: Eyes | None = None,
     ) -> None:
-        scene = Scene.of(scene) if isinstance(scene, Twin) else scene
+        if isinstance(scene, Twin):
+            scene = Scene.of(scene, draws.drive if isinstance(draws, Randomization) else None)
         self.play, self.count = play or Play(), whole(count, "the number of worlds", 1)
         self.seed, self._draws, self.eyes = whole(seed, "the seed", 0), draws, eyes
         seeds = [episode_seed(self.seed, k) for k in range(max(self.play.bank, 1))]

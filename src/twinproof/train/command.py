@@ -71,11 +71,15 @@ def run(
     asked: Asked, progress: Progress = quiet, dress: Dress | None = None, say: Say = lambda text: None
 ) -> tuple[Made, ...]:
     """Trains every seed and writes its policy; what was done before a kill is not done again. Pictures are changed by
-    `dress` while it learns; `say` is told what a probe without an expert found."""
+    `dress` while it learns; `say` is told what moves the worlds, and what a probe without an expert found."""
     check_device(asked.device)
     if asked.out.exists() and any(asked.out.iterdir()):
         raise StoreError(f"{asked.out} exists and is not empty. Nothing is overwritten: name another folder.")
     ground = Ground.of(asked, dress)
+    if ground.drive is not None:
+        say(f"worlds are moved as identified: {ground.drive.told}.")
+    elif ground.draws is not None and ground.draws.drive is not None:
+        say(f"--no-drive: worlds are moved by parameters alone, without the {ground.draws.drive.told}.")
     if asked.probe:
         progress(0, "probing the task", None)
         blind = replace(ground.blind(), asked=replace(asked, device="cpu", cameras=()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinproof.nouns.actor import Actor
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.hashing import content_hash
 from twinproof.nouns.policy import Policy, require_same
@@ -79,6 +80,7 @@ class Asked:
     mix: float = 0.5
     spread: float = 0.05
     safety: Path | None = None
+    drive: bool = True
 
     def __post_init__(self) -> None:
         needs = {"student": ("teacher", self.teacher), "residual": ("base", self.base)}
@@ -166,6 +168,11 @@ class Ground:
         return replace(self, asked=asked, eyes=None, task=task)
 
     @property
+    def drive(self) -> Drive | None:
+        """What moves the worlds beside their parameters: as identified, where the ranges carry it and it is wanted."""
+        return None if self.draws is None or not self.asked.drive else self.draws.drive
+
+    @property
     def costs(self) -> Costs:
         """What breaking a limit costs: the robot's own, and those of --safety."""
         return Costs() if self.safety is None else costs_of(self.safety, self.task.machine)
@@ -191,7 +198,7 @@ class Ground:
         """An arena for training, or for judging with another seed; of the ranges, where no draws are given. It has
         room for `delays` in seconds, of commands and of sensors, and for those of its draws."""
         play = Play(privileged=bool(self.task.contract.privileged), model_error=self.asked.model_error)
-        scene = Scene.of(self.twin).reserving(*delays)
+        scene = Scene.of(self.twin, self.drive).reserving(*delays)
         of, device = draws or self.draws, self.asked.device
         return Arena(scene, self.task, count, draws=of, seed=seed, play=play, device=device, eyes=self.eyes)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from twinproof.nouns.errors import ParameterError, SimError
 from twinproof.nouns.randomness import stream
-from twinproof.sim.driven import Action, Law, Moment, Plant, Running
+from twinproof.sim.law import Action, Law, Moment, Plant, Running
 
 SETTLE_S = 0.02  # a joint that moved this long at its present speed has its bristles bent
 STIFFEST = 0.5  # share of the inertia that bristles may add in one step: beyond, explicit steps ring
@@ -163,6 +163,11 @@ class _Running(Running):
         self._rng = None if seed is None else stream(seed, "actuators", "drift")
         self._kernel = kernel()
         self._kernel.bend(table, plant.dof, begin.qvel, self._bend)
+
+    def restart(self, rows: np.ndarray, begin: Moment) -> None:
+        bend = np.zeros((len(rows), self._bend.shape[1]))
+        self._kernel.bend(self._table[rows], self._plant.dof, begin.qvel[rows], bend)
+        self._bend[rows], self._slack[rows], self._wander[rows] = bend, np.nan, 0.0
 
     def act(self, now: Moment) -> Action:
         ctrl, torque = np.empty(self._bend.shape), np.zeros(now.qvel.shape)
