@@ -16,6 +16,7 @@ from tests.sim.motions import (
     DRAWER,
     PENDULUM,
     SERVO,
+    gaussian,
     joint_signals,
     moved,
     pose_signal,
@@ -25,6 +26,7 @@ from tests.sim.motions import (
 )
 from twinproof.identify.fit import Fit, GaussNewton, fit
 from twinproof.identify.suspect import conflicting, suspicious
+from twinproof.identify.suspect_signs import turned
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.signal import Signal
 from twinproof.sim.experiment import Experiment, experiment
@@ -137,15 +139,41 @@ def leaning(gravity: str = "0 0 -9.81", sign: float = 1.0) -> Episode:
 
 
 @pytest.mark.parametrize(
-    ("gravity", "sign", "way"),
-    [("0 0 9.81", 1.0, (0, 0, 1)), ("9.81 0 0", 1.0, (1, 0, 0)), ("0 0 -9.81", -1.0, (0, 0, 1))],
+    ("gravity", "way"),
+    [("0 0 9.81", (0, 0, 1)), ("9.81 0 0", (1, 0, 0))],
 )
-def test_torques_at_rest_tell_where_gravity_points(gravity: str, sign: float, way: tuple[float, ...]) -> None:
-    (found,) = suspicious([of(SERVO, leaning(gravity, sign))])
+def test_torques_at_rest_tell_where_gravity_points(gravity: str, way: tuple[float, ...]) -> None:
+    (found,) = suspicious([of(SERVO, leaning(gravity))])
     told = re.search(r"torque at rest says that gravity points along \((.*?)\), and the scene has it along ", found)
     assert told is not None
     assert [float(each) for each in told[1].split(", ")] == pytest.approx(way, abs=0.1)
-    assert found.endswith("Is the robot mounted otherwise, or a torque's sign turned?")
+    assert found.endswith("Is the robot mounted otherwise?")
+
+
+@pytest.mark.parametrize("text", [PENDULUM, SERVO, DOUBLE])
+def test_a_torque_that_is_counted_the_other_way_round_is_suspected(text: str) -> None:
+    for seed in range(3):
+        noisy = {"state": 1e-3, "torque": 0.05}
+        episode = swing(text, seed=seed, seconds=2.0, kinds=ALL, noise=noisy, size=0.5, delay_s=0.0137)
+        assert suspicious([of(text, episode)]) == ()
+        for name in [each.name for each in episode.signals["torque"].columns]:
+            old = episode.signals["torque"]
+            values = {c.name: (-1 if c.name == name else 1) * old.column(c.name) for c in old.columns}
+            against = signal("torque", old.kind, values, old.time_s)
+            only(f"torque.{name} goes against ", [of(text, episode, torque=against)])
+
+
+def test_turned_torques_of_a_servo_that_only_holds_its_load_are_suspected() -> None:
+    only("torque.hinge goes against what its motor was told", [of(SERVO, leaning(sign=-1.0))])
+
+
+def test_a_torque_that_nothing_drives_or_that_fits_either_sign_is_not_suspected() -> None:
+    episode = swing(PENDULUM, seconds=2.0, kinds=ALL, size=0.0, noise={"state": 1e-3, "torque": 0.05})
+    assert suspicious([of(PENDULUM, episode)]) == ()
+    beat = np.sin(2 * np.pi * 5 * np.arange(500) * 0.004)[:, None]  # five a second: late by half a turn is turned round
+    motion = moved(Scene(PENDULUM), -beat, qpos=np.array([0.2]))
+    signals = joint_signals(motion, beat, 2, gaussian(0, state=1e-3), ("torque",))
+    assert turned(experiment(Episode.of(signals, {}), Scene(PENDULUM)), None) == []
 
 
 def test_gravity_where_the_scene_has_it_is_met_with_silence_whatever_the_mass() -> None:

@@ -1,4 +1,5 @@
-"""What a model's forces say of a recording: degrees for radians, torques in another unit, gravity that pulls elsewhere.
+"""What a model's forces say of a recording: degrees for radians, torques in another unit or with another sign, gravity
+that pulls elsewhere.
 
 Each is a question to the user, and asked only where a model that is wrong by a few times could not be the reason.
 """
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from twinproof.identify.suspect_signs import turned
 from twinproof.sim.along import Along, along, servoed, strongest
 from twinproof.sim.experiment import Experiment
 from twinproof.sim.readings import Reading
@@ -30,12 +32,13 @@ def suspicious_forces(each: Experiment) -> list[str]:
     """Sentences about one episode, without its name."""
     found = _servos(each)
     forces = along(each)
+    against = turned(each, forces)
     if forces is None:
-        return found
+        return found + against
     if not found:
         found += _degrees(each, forces)
     if not found:
-        found += _torques(each, forces) + _gravity(each, forces)
+        found += _torques(each, forces) + (against or _gravity(each, forces))
     return found
 
 
@@ -158,5 +161,5 @@ def _gravity(each: Experiment, forces: Along) -> list[str]:
     )
     return [
         f"{reading.name} at rest says that gravity points along ({told_along}), and the scene has it along "
-        f"({stated_along}). Is the robot mounted otherwise, or a torque's sign turned?"
+        f"({stated_along}). Is the robot mounted otherwise?"
     ]
