@@ -94,7 +94,7 @@ def task(name: str, problem: Problem, horizon_s: float) -> Task:
         windows.append(
             Window(qpos[w], qvel[w], sent[e][first : first + length], step - 1, np.concatenate(value, axis=1))
         )
-    sd, _ = shooting.noise()
+    sd, _ = shooting.noise
     return Task(name, problem, horizon_s, sd, tuple(windows), shooting)
 
 

@@ -65,7 +65,7 @@ def timed(run: Callable[[], Any]) -> tuple[float, float]:
 
 def agreement() -> dict[str, Any]:
     """The largest difference between the gaps of CPU (float64) and GPU (float32), and of the costs."""
-    values, sd = particles(4 if DEVICE == "cpu" else 64), SHOOTING.noise()[0]
+    values, sd = particles(4 if DEVICE == "cpu" else 64), SHOOTING.noise[0]
     gpu = GpuShooting(SHOOTING, len(values), device=DEVICE)
     here = SHOOTING.roll([Variant(each, *SHOOTING.starts) for each in values]).gap
     there = gpu.gaps(values).cpu().numpy()
@@ -82,7 +82,7 @@ def agreement() -> dict[str, Any]:
 def on_the_cpu() -> dict[str, Any]:
     """Particles a second of `Shooting` on all cores and on one."""
     found: dict[str, Any] = {"cores": os.cpu_count()}
-    sd = SHOOTING.noise()[0]
+    sd = SHOOTING.noise[0]
     for name, threads, count in (("all cores", 0, ON_CPU), ("one core", 1, ON_CPU // 4)):
         shooting, values = PROBLEM.shooting(HORIZON_S, threads), particles(count)
         wall, cpu = timed(lambda shooting=shooting, values=values: cpu_cost(shooting, values, sd))
@@ -94,7 +94,7 @@ def on_the_cpu() -> dict[str, Any]:
 def on_the_gpu(count: int, result: dict[str, Any]) -> dict[str, Any]:
     """Particles a second by the number of worlds at once, fields and commands sent over included."""
     found: dict[str, Any] = {}
-    values, sd, best = particles(count), SHOOTING.noise()[0], 0.0
+    values, sd, best = particles(count), SHOOTING.noise[0], 0.0
     for worlds in WORLDS:
         begun = time.perf_counter()
         gpu = GpuShooting(SHOOTING, count, device=DEVICE, worlds=worlds, contacts=1, constraints=8)

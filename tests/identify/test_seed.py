@@ -93,7 +93,7 @@ def test_misfit_counts_what_diverged_as_far_off_and_looks_at_some_windows_only()
     assert windows[-1] == shooting.windows - 1
     gap = shooting.roll([Variant(problem.values(problem.nominal), *shooting.starts)], windows).gap
     lost = np.full_like(gap, np.nan)
-    sd = shooting.noise()[0]
+    sd = shooting.noise[0]
     assert misfit(shooting, lost, sd, windows)[0] > misfit(shooting, gap, sd, windows)[0]
     assert np.isfinite(misfit(shooting, gap, sd, windows)).all()
     assert len(spread_windows(shooting, 10**6)) == shooting.windows

@@ -191,7 +191,7 @@ class _Set:
     @staticmethod
     def around(shooting: Shooting, starts: tuple[np.ndarray, np.ndarray], gap: np.ndarray) -> _Set:
         """Scales from the gaps of one point: the robust sd of each entry at each horizon."""
-        bins, noise = _bins(shooting), shooting.noise()[0]
+        bins, noise = _bins(shooting), shooting.noise[0]
         scale = np.empty(len(gap))
         for i in range(len(shooting.entries)):
             mine = shooting.entry == i
@@ -258,7 +258,7 @@ def _stage(problem: Problem, of: _Set, cloud: _Cloud, k: int) -> Stage:
     nothing = np.zeros((len(shooting.seams), 2 * shooting.model.nv))
     linear = Linear(shooting, np.where(seen, fitted, np.nan), slopes, None, nothing, None, None, columns)
     reduced = reduce(linear, weight, None)
-    noise, still = shooting.noise()[0], np.zeros(len(problem.experiments))
+    noise, still = shooting.noise[0], np.zeros(len(problem.experiments))
     return Stage(shooting, of.starts, noise, still, linear=linear, reduced=reduced, cost=of.cost(cloud.gaps[k][0]))
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinproof.identify.problem import linearise
-from twinproof.identify.weigh import Stage, faint, noise_scale, process_noise, seam_weight, stage_cost, weights
+from twinproof.identify.weigh import Stage, noise_scale, process_noise, reduced_at, stage_cost
 from twinproof.nouns.progress import Progress
-from twinproof.sim.least_squares import Linear, box_step, reduce
+from twinproof.sim.least_squares import Linear, box_step
 from twinproof.sim.shooting import Rolled, Variant
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _weighed(state: Fit, method: GaussNewton) -> Fit:
     stages = []
     for stage in state.stages:
         assert stage.linear is not None
-        _, floor = stage.shooting.noise()
+        _, floor = stage.shooting.noise
         known = method.noise
         sd = np.array([known[name] for name in stage.shooting.entries]) if known else noise_scale(stage, floor)
         stage = replace(stage, sd=sd)
@@ -105,9 +105,8 @@ def _weighed(state: Fit, method: GaussNewton) -> Fit:
             stage = replace(stage, process=process_noise(stage, method.robust))
         linear = stage.linear
         assert linear is not None
-        reduced = reduce(linear, weights(stage, linear.gap, method.robust), seam_weight(stage), faint(stage))
         cost = stage_cost(stage, linear.gap, linear.seam, method.robust)
-        stages.append(replace(stage, reduced=reduced, cost=cost, growth=_growth(linear)))
+        stages.append(replace(stage, reduced=reduced_at(stage, method.robust), cost=cost, growth=_growth(linear)))
     return replace(state, stages=tuple(stages))
 
 

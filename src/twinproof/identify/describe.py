@@ -71,8 +71,8 @@ def _whiteness(fitted: Fit) -> dict[str, Json]:
     assert stage.linear is not None
     shooting = stage.shooting
     for i, entry in enumerate(shooting.entries):
-        mine = (shooting.entry == i) & np.isfinite(stage.linear.gap)
-        windows = [np.flatnonzero(mine & (shooting.window == w)) for w in range(shooting.windows)]
+        mine = np.flatnonzero((shooting.entry == i) & np.isfinite(stage.linear.gap))
+        windows = np.split(mine, np.searchsorted(mine, shooting.bounds[1:-1]))
         windows = [rows[np.argsort(shooting.horizon[rows])] for rows in windows if len(rows) > LAGS + 4]
         if sum(map(len, windows)) < LEAST:
             continue

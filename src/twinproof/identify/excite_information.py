@@ -232,7 +232,7 @@ class Rehearsal:
 def told_by(linear: Linear, astray: np.ndarray, nv: int) -> Told:
     """Each experiment's information on the unknowns and its scatter, every window's start eliminated."""
     shooting = linear.shooting
-    sd, _ = shooting.noise()
+    sd, _ = shooting.noise
     root = 1 / sd[shooting.entry][:, None]
     J, R = linear.by_parameter * root, astray.T * root
     X = np.zeros((len(J), 2 * nv)) if linear.by_start is None else linear.by_start * root

@@ -205,7 +205,7 @@ def _restored(problem: Problem, stages: Sequence[Stage], kept: dict[str, np.ndar
 def _begin(problem: Problem, horizon_s: float, before: Fit | None, share: float, free: np.ndarray | None) -> Stage:
     """A stage on windows of one length. It goes on where the windows of the stage before passed."""
     shooting = problem.shooting(horizon_s if before is None or free is None else _calm(before, horizon_s))
-    sd, _ = shooting.noise()
+    sd, _ = shooting.noise
     if before is None:
         return Stage(shooting, shooting.starts, sd, np.full(len(problem.experiments), BEGIN), share, free=free)
     known = {name: value for s in before.stages for name, value in zip(s.shooting.entries, s.sd, strict=True)}

@@ -176,7 +176,8 @@ def problem_of(
     problems: list[str] = []
     for episode in episodes:
         try:
-            matched.append(experiment(episode, scene_for(episode.labels, question.scenes, lean)))
+            # what the experiment does not need of the episode is not kept
+            matched.append(experiment(episode.fresh(), scene_for(episode.labels, question.scenes, lean)))
         except RecordingError as problem:
             problems.append(str(problem))
     if not matched:

@@ -18,8 +18,7 @@ import numpy as np
 from twinproof.identify.fit import Fit, GaussNewton, fit, prior_cost
 from twinproof.identify.laplace import covariance_of
 from twinproof.identify.problem import Problem, linearise
-from twinproof.identify.simulate import reduced_at
-from twinproof.identify.weigh import Stage, stage_cost
+from twinproof.identify.weigh import Stage, reduced_at, stage_cost
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.sim.least_squares import box_step
 from twinproof.sim.shooting import Variant
@@ -156,7 +155,7 @@ def linearised(state: Fit, unknowns: np.ndarray, starts: Sequence[tuple[np.ndarr
         linear = linearise(state.problem, stage.shooting, unknowns, begin, free=stage.free)
         one = replace(stage, linear=linear, starts=begin)
         cost = stage_cost(one, linear.gap, linear.seam, GaussNewton.robust)
-        stages.append(replace(one, reduced=reduced_at(one), cost=cost))
+        stages.append(replace(one, reduced=reduced_at(one, GaussNewton.robust), cost=cost))
         columns = 1 + len(state.problem.ids) + (0 if stage.free is None else 2 * int(stage.free.sum()))
         spent += stage.shooting.windows * columns
     return replace(state, unknowns=unknowns, stages=tuple(stages)), spent

@@ -97,7 +97,7 @@ def written(point: Point) -> Json:
 def profile(fitted: Fit) -> float:
     """A cost that fits with other noise estimates can be compared by."""
     granted = sum(
-        stage.share * float(np.log(stage.sd[stage.shooting.entry]).sum())
+        stage.share * float(np.bincount(stage.shooting.entry, minlength=len(stage.sd)) @ np.log(stage.sd))
         for stage in fitted.stages
         if stage.linear is not None
     )

@@ -16,7 +16,9 @@ from twinproof.identify.identifiability import episode_shifts, sd_of
 from twinproof.identify.problem import Problem
 from twinproof.nouns.belief import Discrepancy
 from twinproof.nouns.hashing import Json
+from twinproof.sim.pieces import pieces
 from twinproof.sim.predictive import LEVEL, Prediction, bands, coverage_rows, predicted
+from twinproof.sim.shelf import forget
 
 HORIZONS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 WIDEST = 3.0  # with one or two episodes nobody knows: bands are then at most so many times wider
@@ -52,22 +54,36 @@ def discrepancy(
     `of` is the fitted problem with other scenes, such as those that a drive moves.
     """
     told = predict(of or fitted.problem, horizons_s[-1], left_out_points(fitted), draws)
-    shooting = told.shooting
-    noise, wider = noise_by_entry(fitted), few_episodes(len(fitted.problem.experiments))
+    shooting, noise = told.shooting, noise_by_entry(fitted)
+    wider = few_episodes(len(fitted.problem.experiments))
+    missed, count = _missed(told, horizons_s)
     found = []
     for i, entry in enumerate(shooting.entries):
         sds = list[float]()
-        for horizon in horizons_s:
-            # the sd *at* a horizon, from readings around it: between horizons it is drawn straight
-            near = (shooting.horizon > 0.7 * horizon) & (shooting.horizon <= 1.3 * horizon)
-            mine = (shooting.entry == i) & near & np.isfinite(told.gap)
-            if not mine.any():
+        for h in range(len(horizons_s)):
+            if not count[i, h]:
                 sds.append(sds[-1] if sds else 0.0)
                 continue
-            missed = np.square(told.gap[mine]) - np.square(told.spread[mine])
-            sds.append(wider * float(np.sqrt(max(float(np.mean(missed)) - noise[entry] ** 2, 0.0))))
+            left = missed[i, h] / count[i, h] - noise[entry] ** 2
+            sds.append(wider * float(np.sqrt(max(left, 0.0))))
         found.append(Discrepancy(entry, shooting.units[i], tuple(horizons_s), tuple(sds)))
     return tuple(found)
+
+
+def _missed(told: Prediction, horizons_s: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """For every entry and horizon the squares that the draws' spread does not explain, added up, and how many."""
+    shape = len(told.shooting.entries), len(horizons_s)
+    missed, count = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+    for piece in pieces(told.shooting):
+        gap, entry, at = told.gap[piece.rows], piece.shooting.entry, piece.shooting.horizon
+        square, seen = np.square(gap) - np.square(told.spread[piece.rows]), np.isfinite(gap)
+        for h, horizon in enumerate(horizons_s):
+            # the sd *at* a horizon, from readings around it: between horizons it is drawn straight
+            near = (at > 0.7 * horizon) & (at <= 1.3 * horizon) & seen
+            count[:, h] += np.bincount(entry[near], minlength=shape[0])
+            missed[:, h] += np.bincount(entry[near], square[near], minlength=shape[0])
+        forget(told.gap, told.spread)
+    return missed, count
 
 
 def few_episodes(count: int) -> float:
@@ -82,7 +98,7 @@ def noise_by_entry(fitted: Fit) -> dict[str, float]:
     """The sensor noise of every entry: what its readings show by themselves, or less where the fit leaves less."""
     found: dict[str, float] = {}
     for stage in fitted.stages:
-        for entry, left, own in zip(stage.shooting.entries, stage.sd, stage.shooting.noise()[0], strict=True):
+        for entry, left, own in zip(stage.shooting.entries, stage.sd, stage.shooting.noise[0], strict=True):
             found[entry] = min(float(left), float(own), found.get(entry, np.inf))
     return found
 

@@ -12,7 +12,8 @@ import numpy as np
 from twinproof.identify.beliefs import Belief
 from twinproof.nouns.errors import ConfigError
 from twinproof.sim.experiment import Experiment
-from twinproof.sim.least_squares import Linear
+from twinproof.sim.least_squares import Linear, join
+from twinproof.sim.pieces import Piece, pieces
 from twinproof.sim.shooting import Shooting, Variant
 
 if TYPE_CHECKING:
@@ -157,11 +158,33 @@ def linearise(
     windows: np.ndarray | None = None,
     known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Linear:
-    """The problem around a point, by finite differences: all columns of all windows are rows of one rollout.
+    """The problem around a point, by finite differences: all columns of some episodes are rows of one rollout.
 
     `free` (nv) says whose starts are unknown; the others stay where readings put them. Where only some `windows` are
     asked for, the gaps of the others are NaN. `known` are gaps and seams of the point itself, from when it was tried.
     """
+    if shooting.whole:
+        return _linearise(problem, shooting, unknowns, starts, free, central, windows, known)
+
+    def part(piece: Piece) -> tuple[Piece, Linear]:
+        begin = starts[0][piece.windows], starts[1][piece.windows]
+        here = None if known is None else (known[0][piece.rows], known[1][piece.seams])
+        some = piece.chosen(windows)
+        return piece, _linearise(problem, piece.shooting, unknowns, begin, free, central, some, here)
+
+    return join(shooting, map(part, pieces(shooting)))
+
+
+def _linearise(
+    problem: Problem,
+    shooting: Shooting,
+    unknowns: np.ndarray,
+    starts: tuple[np.ndarray, np.ndarray],
+    free: np.ndarray | None,
+    central: bool,
+    windows: np.ndarray | None,
+    known: tuple[np.ndarray, np.ndarray] | None,
+) -> Linear:
     qpos, qvel = starts
     low, high = problem.span
     # Contacts chatter: over small steps their slopes mean nothing, and only the mean over a wide one does.

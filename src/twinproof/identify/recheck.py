@@ -26,7 +26,8 @@ from twinproof.nouns.errors import ConfigError, PosteriorError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.randomness import stream
-from twinproof.sim.shooting import Table, Variant
+from twinproof.sim.shooting import Variant
+from twinproof.sim.tables import Table
 from twinproof.sim.tangent import turned
 
 if TYPE_CHECKING:

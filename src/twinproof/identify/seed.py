@@ -10,6 +10,7 @@ import numpy as np
 from twinproof.identify.problem import Problem
 from twinproof.nouns.theta import Theta
 from twinproof.sim.inverse import inverse_dynamics
+from twinproof.sim.shelf import forget
 from twinproof.sim.shooting import Shooting, Variant
 
 SCAN_S = (0.0, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08)
@@ -35,10 +36,14 @@ def spread_windows(shooting: Shooting, most: int) -> np.ndarray:
 
 def misfit(shooting: Shooting, gap: np.ndarray, sd: np.ndarray, windows: np.ndarray) -> np.ndarray:
     """For each variant the log of how far it is off, signal by signal, with the noise each would need for it."""
-    rolled = np.isin(shooting.window, windows)
+    rows = np.concatenate([np.arange(*shooting.bounds[w : w + 2]) for w in windows])
+    entry, rolled = shooting.entry[rows], np.empty((len(gap), len(rows)))
+    for k, each in enumerate(gap):
+        rolled[k] = each[rows]
+        forget(gap)
     total, reach = np.zeros(len(gap)), reach_of(shooting)
     for i in range(len(shooting.entries)):
-        mine = gap[:, rolled & (shooting.entry == i)]
+        mine = rolled[:, entry == i]
         if mine.shape[1]:
             seen = np.abs(mine[np.isfinite(mine)])
             farthest = max(50 * sd[i], reach[i], 3 * float(seen.max(initial=0.0)))
@@ -78,7 +83,7 @@ def scan_delay(problem: Problem, at: np.ndarray) -> tuple[np.ndarray, list[tuple
         point[unknowns] = np.clip(delay, low[unknowns] + 1e-9, high[unknowns] - 1e-9)
         points.append(point)
     variants = [Variant(problem.values(point), *shooting.starts) for point in points]
-    cost = misfit(shooting, shooting.roll(variants, windows).gap, shooting.noise()[0], windows)
+    cost = misfit(shooting, shooting.roll(variants, windows).gap, shooting.noise[0], windows)
     best = int(np.argmin(cost))
     return points[best], [(delay, float(c - cost[best])) for delay, c in zip(tried, cost, strict=True)]
 
@@ -150,5 +155,5 @@ def best_of(problem: Problem, points: Sequence[np.ndarray]) -> list[int]:
     shooting = problem.shooting(SCAN_HORIZON_S)
     windows = spread_windows(shooting, SCAN_WINDOWS)
     variants = [Variant(problem.values(point), *shooting.starts) for point in points]
-    cost: Any = misfit(shooting, shooting.roll(variants, windows).gap, shooting.noise()[0], windows)
+    cost: Any = misfit(shooting, shooting.roll(variants, windows).gap, shooting.noise[0], windows)
     return [int(k) for k in np.argsort(cost)]

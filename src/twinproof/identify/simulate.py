@@ -20,12 +20,11 @@ from twinproof.identify.checkpoint import Checkpoint, chance, resume
 from twinproof.identify.fit import Fit, GaussNewton
 from twinproof.identify.laplace import covariance_of, widening
 from twinproof.identify.problem import Problem
-from twinproof.identify.weigh import LOST, Stage, faint, seam_weight, weights
+from twinproof.identify.weigh import LOST, Stage, seam_weight, weights
 from twinproof.nouns.belief import normalised
 from twinproof.nouns.errors import PosteriorError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.progress import Progress, quiet
-from twinproof.sim.least_squares import Reduced, reduce
 from twinproof.sim.shooting import Shooting, Variant
 
 if TYPE_CHECKING:
@@ -74,12 +73,6 @@ def operator(stage: Stage, robust: float) -> Operator:
         by_seam = -inverse @ by_seam  # a seam is the end minus the next start: the gap that is left has the other sign
         by_seam[~np.isfinite(linear.seam).all(axis=1)] = 0.0  # a window that diverged ends nowhere
     return Operator(by_unknown * weight[:, None], by_seam)
-
-
-def reduced_at(stage: Stage, robust: float = GaussNewton.robust) -> Reduced:
-    """The normal equations of a stage that was linearised elsewhere, with its own noise and process noise."""
-    assert stage.linear is not None
-    return reduce(stage.linear, weights(stage, stage.linear.gap, robust), seam_weight(stage), faint(stage))
 
 
 @dataclass(eq=False)
@@ -213,7 +206,7 @@ class Simulator:
 
     @cached_property
     def _grids(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [(stage.shooting.noise()[1], measured(stage.shooting)) for stage in self.fitted.stages]
+        return [(stage.shooting.noise[1], measured(stage.shooting)) for stage in self.fitted.stages]
 
     def _summary(self, gaps: list[np.ndarray], seams: list[np.ndarray]) -> Float[np.ndarray, "K D"]:
         pulls, sizes = np.zeros((len(gaps[0]), len(self.fitted.unknowns))), []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinproof.sim.least_squares import Linear, Reduced, reduce
+from twinproof.sim.pieces import Piece, pieces
+from twinproof.sim.shelf import forget
 from twinproof.sim.shooting import Shooting
 
 if TYPE_CHECKING:
@@ -36,14 +39,39 @@ class Stage:
     windows: np.ndarray | None = None  # those that are rolled: a first stage need not see them all
 
 
+def in_pieces(stage: Stage) -> Iterator[tuple[Piece, Stage]]:
+    """The stage a few episodes at a time, each piece with its own rows. A short recording is one piece."""
+    for piece in pieces(stage.shooting):
+        if stage.shooting.whole:
+            yield piece, stage
+            continue
+        qpos, qvel = stage.starts
+        yield (
+            piece,
+            replace(
+                stage,
+                shooting=piece.shooting,
+                starts=(qpos[piece.windows], qvel[piece.windows]),
+                process=stage.process[piece.episodes],
+                linear=None if stage.linear is None else stage.linear.of(piece),
+                windows=piece.chosen(stage.windows),
+            ),
+        )
+        if stage.linear is not None:
+            stage.linear.forget()
+
+
 def noise_scale(stage: Stage, floor: np.ndarray) -> np.ndarray:
     """The sd of every entry's gaps: their root mean square with outliers cut at three robust sd."""
-    assert stage.linear is not None
-    gap, entry = stage.linear.gap, stage.shooting.entry
     sd = np.array(stage.sd)
+    seen: list[list[np.ndarray]] = [[] for _ in sd]
+    for _, part in in_pieces(stage):
+        assert part.linear is not None
+        gap, entry = part.linear.gap, part.shooting.entry
+        for i, found in enumerate(seen):
+            found.append(gap[(entry == i) & np.isfinite(gap)])
     for i in range(len(sd)):
-        mine = gap[entry == i]
-        mine = mine[np.isfinite(mine)]
+        mine = np.concatenate(seen[i])
         if mine.size > 5:
             spread = 1.4826 * float(np.median(np.abs(mine)))
             cut = np.minimum(np.abs(mine), max(3 * spread, 1e-12))
@@ -85,7 +113,7 @@ def seam_weight(stage: Stage) -> np.ndarray | None:
     if stage.free is None or not stage.free.any() or not len(shooting.seams):
         return None
     nv = shooting.model.nv
-    size = np.sqrt(np.mean(np.square(shooting.acceleration), axis=0))
+    size = shooting.usual_acceleration
     size = np.maximum(size, 0.05 * max(float(size.max()), 1.0))
     found = np.zeros((len(shooting.seams), 2 * nv, 2 * nv))
     process = stage.process[shooting.episode[shooting.seams]]
@@ -103,8 +131,28 @@ def faint(stage: Stage) -> np.ndarray:
     return np.asarray(np.r_[np.full(nv, 1.0), np.full(nv, 0.01)])
 
 
+def reduced_at(stage: Stage, robust: float) -> Reduced:
+    """The normal equations of a stage with its noise and process noise, added up piece by piece."""
+    found = []
+    for piece, part in in_pieces(stage):
+        assert part.linear is not None
+        found.append(
+            (piece, reduce(part.linear, weights(part, part.linear.gap, robust), seam_weight(part), faint(part)))
+        )
+    return Reduced.summed(found)
+
+
 def stage_cost(stage: Stage, gap: np.ndarray, seam: np.ndarray, robust: float) -> float:
     """Minus the log likelihood up to a constant: Huber on gaps, squares on seams, and the noise that was granted."""
+    total = 0.0
+    for piece, part in in_pieces(stage):
+        total += _cost(part, gap[piece.rows], seam[piece.seams], robust)
+        if not stage.shooting.whole:
+            forget(gap)
+    return total
+
+
+def _cost(stage: Stage, gap: np.ndarray, seam: np.ndarray, robust: float) -> float:
     sd = gap_sd(stage)
     scaled = np.where(np.isfinite(gap), np.abs(gap) / sd, LOST)
     if stage.windows is not None:
@@ -124,6 +172,10 @@ def process_noise(stage: Stage, robust: float) -> np.ndarray:
 
     It moves by a few notches at most: far from the optimum the linear problem promises more smoothness than there is.
     """
+    return np.concatenate([_process_noise(part, robust) for _, part in in_pieces(stage)])
+
+
+def _process_noise(stage: Stage, robust: float) -> np.ndarray:
     linear, shooting = stage.linear, stage.shooting
     assert linear is not None
     assert stage.free is not None

@@ -265,5 +265,5 @@ def fixed_values(posterior: Posterior, twin: Twin) -> dict[str, float]:
 def noise_of(posterior: Posterior, shooting: Shooting) -> dict[str, float]:
     """The sensor noise of every signal: what its readings show by themselves, or less where the fit left less."""
     fitted: Any = posterior.diagnostics.get("noise", {})
-    own = dict(zip(shooting.entries, shooting.noise()[0].tolist(), strict=True))
+    own = dict(zip(shooting.entries, shooting.noise[0].tolist(), strict=True))
     return {entry: min(float(sd), float(fitted.get(entry, np.inf))) for entry, sd in own.items()}

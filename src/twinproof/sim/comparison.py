@@ -13,7 +13,8 @@ from twinproof.sim.readings import Reading
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from twinproof.sim.shooting import Shooting, Table, Variant
+    from twinproof.sim.shooting import Shooting, Variant
+    from twinproof.sim.tables import Table
 
 PLAIN = ("position", "velocity", "torque")  # kinds that are read as they are simulated
 

@@ -9,16 +9,19 @@ rows of a seam      end of window w âˆ’ start of w+1     weight 1/process noiseÂ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from twinproof.sim.shelf import empty, forget
+
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
+    from twinproof.sim.pieces import Piece
     from twinproof.sim.shooting import Shooting
 
 
@@ -44,6 +47,45 @@ class Linear:
         """How many global parameters there are."""
         return int(self.columns.max()) + 1
 
+    def of(self, piece: Piece) -> Linear:
+        """The rows and seams of some episodes."""
+        rows, seams = piece.rows, piece.seams
+        return Linear(
+            piece.shooting,
+            self.gap[rows],
+            self.by_parameter[rows],
+            None if self.by_start is None else self.by_start[rows],
+            self.seam[seams],
+            None if self.seam_by_parameter is None else self.seam_by_parameter[seams],
+            None if self.seam_by_start is None else self.seam_by_start[seams],
+            self.columns,
+            None if self.bent is None else self.bent[rows],
+        )
+
+    def forget(self) -> None:
+        """Lets go of the memory that the rows of a long recording take."""
+        forget(self.gap, self.by_parameter, self.by_start, self.bent)
+
+
+def join(shooting: Shooting, parts: Iterable[tuple[Piece, Linear]]) -> Linear:
+    """The pieces of a long recording as one: what has a row for every gap lies on a shelf."""
+    names, rows = ("gap", "by_parameter", "by_start", "bent"), dict[str, Any]()
+    seams = list[Linear]()
+    for piece, part in parts:
+        for name in names:
+            given = getattr(part, name)
+            if given is None:
+                continue
+            if name not in rows:
+                rows[name] = empty((len(shooting.window), *given.shape[1:]))
+            rows[name][piece.rows] = given
+            forget(rows[name])
+        seams.append(replace(part, gap=np.empty(0), by_parameter=np.empty((0, 0)), by_start=None, bent=None))
+    for name in ("seam", "seam_by_parameter", "seam_by_start"):
+        if getattr(seams[0], name) is not None:
+            rows[name] = np.concatenate([getattr(each, name) for each in seams])
+    return replace(seams[0], shooting=shooting, **rows)
+
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
@@ -67,6 +109,19 @@ class Reduced:
         for mine, alone, by_parameter in self.back:
             change[mine] = (alone - by_parameter @ step).reshape(len(mine), width)
         return change
+
+    @staticmethod
+    def summed(parts: Sequence[tuple[Piece, Reduced]]) -> Reduced:
+        """The pieces of a long recording as one."""
+        if len(parts) == 1:
+            return parts[0][1]
+        found = {
+            name: np.concatenate([getattr(part, name) for _, part in parts])
+            for name in ("by_episode", "score", "log_det_starts", "explained")
+        }
+        back = tuple((mine + piece.windows.start, *rest) for piece, part in parts for mine, *rest in part.back)
+        gradient = np.sum([part.gradient for _, part in parts], axis=0)
+        return Reduced(found["by_episode"].sum(axis=0), gradient=gradient, back=back, **found)
 
 
 def reduce(

@@ -17,6 +17,8 @@ from scipy.special import ndtri
 
 from twinproof.nouns.belief import Discrepancy
 from twinproof.nouns.hashing import Json
+from twinproof.sim.pieces import pieces
+from twinproof.sim.shelf import empty, forget
 from twinproof.sim.shooting import Shooting, Variant
 
 if TYPE_CHECKING:
@@ -54,10 +56,15 @@ def predicted(
     """Every window from its measured start, under the point and the draws, in SI units."""
     qpos, qvel = shooting.starts
     variants = [Variant(point, qpos, qvel)] + [Variant(draw, qpos, qvel) for draw in draws]
-    gap = shooting.roll(variants).gap
-    with np.errstate(invalid="ignore"):
-        spread = np.nanstd(gap[1:], axis=0) if len(draws) > 1 else np.zeros(gap.shape[1])
-    return Prediction(shooting, gap[0], np.nan_to_num(spread))
+    count = len(shooting.window)
+    point_gap, spread = empty((count,)), empty((count,))
+    for piece in pieces(shooting):
+        gap = piece.shooting.roll(piece.variants(variants)).gap
+        point_gap[piece.rows] = gap[0]
+        with np.errstate(invalid="ignore"):
+            spread[piece.rows] = np.nan_to_num(np.nanstd(gap[1:], axis=0)) if len(draws) > 1 else 0.0
+        forget(point_gap, spread)
+    return Prediction(shooting, point_gap, spread)
 
 
 def bands(

@@ -10,7 +10,7 @@ as encoders and trackers show them. What acts on readings alone (biases, clocks)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,12 @@ from twinproof.nouns.theta import Theta
 from twinproof.sim.comparison import compare
 from twinproof.sim.experiment import Experiment, Passage, passage, touching
 from twinproof.sim.parameters.base import names
-from twinproof.sim.readings import FORCES, Reading
+from twinproof.sim.pieces import pieces
+from twinproof.sim.readings import FORCES
 from twinproof.sim.rollout import Rollouts
+from twinproof.sim.shelf import empty, forget
 from twinproof.sim.smooth import states_at
+from twinproof.sim.tables import Gaps, block_counts, spans_of, tabulate
 from twinproof.sim.tangent import differentiate_pos, integrate_pos
 from twinproof.sim.windows import Commands, Start
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 SAMPLE_S = 0.004  # simulated motion is kept about this often and drawn straight between; forces at every step
 AT_ONCE = 16 << 20  # bytes of outputs in one rollout: a longer recording takes longer, not more memory
-BLOCK_S = 0.25
+SENT = 1 << 20  # bytes of commands as they arrive that are kept for the next rollout
 STATE_STEP = 1e-6  # of finite differences by a window's start: rad, m, and per second
 TOUCH_STEP = 2e-4  # the same where things touch: below, contacts chatter and slopes mean nothing
 
@@ -54,18 +57,6 @@ class Rolled:
     diverged: np.ndarray  # L × W
     end_qpos: Float[np.ndarray, "L W nq"]
     end_qvel: Float[np.ndarray, "L W nv"]
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """All samples of one signal, over all windows: the sample's window, its time since the window began, its value."""
-
-    reading: Reading  # of one episode; kind, places and entries are those of all
-    window: Int[np.ndarray, "n"]
-    time_s: Float[np.ndarray, "n"]
-    value: Float[np.ndarray, "n D"]
-    rows: Int[np.ndarray, "valid"]  # of the flat n·E gaps, those that were read
-    order: Int[np.ndarray, "valid"]  # where these stand among the M
 
 
 class Shooting:
@@ -93,7 +84,8 @@ class Shooting:
         self.substeps = 1 if jumps else max(1, int(SAMPLE_S / self.step_s + 1e-6))
         self._nthread = nthread
         self._cut()
-        self.tables = self._tabulate()
+        spans = spans_of(self.experiments)
+        self.adopt(spans, tabulate(self, spans))
         self._rollouts: dict[int, Rollouts] = {}
         self._sent: dict[tuple[int, bytes], np.ndarray] = {}
 
@@ -106,6 +98,21 @@ class Shooting:
         self.groups = 1 + max(each.group for each in self.experiments)
         follows = self.episode[1:] == self.episode[:-1]
         self.seams = np.flatnonzero(follows)  # windows whose next one goes on in the same episode
+        count = block_counts(self)
+        self.blocks, self.last_block = int(count.sum()), np.cumsum(count) - 1
+        self.block_episode = np.repeat(self.episode, count)
+
+    def adopt(self, spans: tuple[slice, ...], gaps: Gaps) -> None:
+        """Takes what every gap is, and the pieces that a long recording is gone through in."""
+        self.spans, self.gaps = spans, gaps
+        self.entries, self.units, self.tables = gaps.entries, gaps.units, gaps.tables
+        self.window, self.entry, self.horizon, self.block = gaps.window, gaps.entry, gaps.horizon, gaps.block
+        self.bounds = gaps.bounds
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is one piece."""
+        return len(self.spans) == 1
 
     @property
     def windows(self) -> int:
@@ -125,62 +132,7 @@ class Shooting:
             self.measured &= states.measured
         return qpos, qvel
 
-    def _tabulate(self) -> tuple[Table, ...]:
-        """The readings of all windows, signal by signal. Rows of the gaps are ordered by window."""
-        kinds: dict[tuple[str, tuple[str, ...]], list[tuple[int, Reading]]] = {}
-        for e, each in enumerate(self.experiments):
-            for reading in each.readings:
-                kinds.setdefault((reading.name, reading.entries), []).append((e, reading))
-        found, flat = [], []
-        entries: list[str] = []
-        units: list[str] = []
-        for members in kinds.values():
-            window, time_s, value = self._samples(members)
-            reading, width = members[0][1], len(members[0][1].entries)
-            read = np.isfinite(value).all(axis=1)[:, None] if reading.kind == "pose" else np.isfinite(value)
-            rows = np.flatnonzero(np.broadcast_to(read, (len(value), width)).reshape(-1))
-            number = np.array(
-                [_index(entries, units, e, u) for e, u in zip(reading.entries, reading.units, strict=True)]
-            )
-            flat.append((window[rows // width], number[rows % width], time_s[rows // width]))
-            found.append((reading, window, time_s, value, rows))
-        self.entries, self.units = tuple(entries), tuple(units)
-        windows, number, horizon = (np.concatenate(part) for part in zip(*flat, strict=True))
-        order = np.argsort(windows, kind="stable")
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        self.window, self.entry, self.horizon = windows[order], number[order], horizon[order]  # of each gap
-        self.bounds = np.searchsorted(self.window, np.arange(self.windows + 1))  # gaps of window w: bounds[w]..[w+1]
-        self._block()
-        cuts = np.cumsum([0] + [len(each[-1]) for each in found])
-        return tuple(Table(*each, place[a:b]) for each, a, b in zip(found, cuts[:-1], cuts[1:], strict=True))
-
-    def _block(self) -> None:
-        """Numbers the blocks of about BLOCK_S that gaps are gathered in: within them errors may hang together."""
-        count = np.maximum(np.round(self.length * self.step_s / BLOCK_S).astype(np.int64), 1)
-        first = np.r_[0, np.cumsum(count)]
-        share = self.horizon / (self.length * self.step_s)[self.window]
-        within = np.minimum((share * count[self.window]).astype(np.int64), count[self.window] - 1)
-        self.block = first[self.window] + within  # of each gap
-        self.blocks, self.last_block = int(first[-1]), first[1:] - 1
-        self.block_episode = np.repeat(self.episode, count)
-
-    def _samples(self, members: Sequence[tuple[int, Reading]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        windows, times, values = [], [], []
-        for e, reading in members:
-            mine = np.flatnonzero(self.episode == e)
-            begins = self.begin_s[mine]
-            ends = begins + self.length[mine] * self.step_s
-            k = np.searchsorted(begins, reading.time_s + 1e-9, side="right") - 1
-            since = reading.time_s - begins[np.maximum(k, 0)]
-            # What derives from forces is known from the first control on, not at the start itself.
-            late = self.substeps * self.step_s + self.step_s if reading.kind in FORCES else 0.0
-            kept = (k >= 0) & (reading.time_s <= ends[np.maximum(k, 0)] + 1e-9) & (since >= late - 1e-9)
-            windows.append(mine[k[kept]])
-            times.append(since[kept])
-            values.append(reading.value[kept])
-        return np.concatenate(windows), np.concatenate(times), np.concatenate(values)
-
+    @cached_property
     def noise(self) -> tuple[np.ndarray, np.ndarray]:
         """For every entry the noise that its readings show by themselves, the median over episodes, and its floor."""
         sd, floor = np.zeros(len(self.entries)), np.zeros(len(self.entries))
@@ -197,6 +149,8 @@ class Shooting:
 
     def roll(self, variants: Sequence[Variant], windows: np.ndarray | None = None) -> Rolled:
         """Rolls out all variants (of some windows only, where given: the gaps of the others are NaN)."""
+        if not self.whole:
+            return self._roll_pieces(variants, windows)
         chosen = np.arange(self.windows) if windows is None else windows
         rolls, of = self._distinct(variants)
         gap = np.full((len(variants), len(self.window)), np.nan)
@@ -210,6 +164,16 @@ class Shooting:
                 end[:, some] = outputs[name][:, np.arange(len(some)), last]
             compare(self, variants, of, outputs, some, gap)
         return Rolled(gap, self._seams(variants, of, *ends), diverged[of], ends[0][of], ends[1][of])
+
+    def _roll_pieces(self, variants: Sequence[Variant], windows: np.ndarray | None) -> Rolled:
+        gap, parts = empty((len(variants), len(self.window))), list[Rolled]()
+        for piece in pieces(self):
+            rolled = piece.shooting.roll(piece.variants(variants), piece.chosen(windows))
+            gap[:, piece.rows] = rolled.gap
+            forget(gap)
+            parts.append(replace(rolled, gap=np.empty((len(variants), 0))))
+        rest = ("seam", "diverged", "end_qpos", "end_qvel")
+        return Rolled(gap, *(np.concatenate([getattr(part, name) for part in parts], axis=1) for name in rest))
 
     def window_at(self, episode: np.ndarray, time_s: np.ndarray) -> Int[np.ndarray, "n"]:
         """The window that covers each time of an episode, or the last before it."""
@@ -309,14 +273,14 @@ class Shooting:
         number = np.array([keys.setdefault(each.key, len(keys)) for each in passages])
         distinct = {number[i]: each for i, each in reversed(list(enumerate(passages)))}
         value = np.empty((len(keys), len(some), steps, self.model.nu))
-        if len(self._sent) > 4096:
+        if sum(each.nbytes for each in self._sent.values()) > SENT:
             self._sent.clear()
         for k, each in distinct.items():
             for w, window in enumerate(some):
-                e = int(self.episode[window])
-                if (e, each.key) not in self._sent:
-                    self._sent[e, each.key] = self.experiments[e].controls(each)
-                whole = self._sent[e, each.key]
+                episode = self.experiments[self.episode[window]]
+                if (id(episode), each.key) not in self._sent:
+                    self._sent[id(episode), each.key] = episode.controls(each)
+                whole = self._sent[id(episode), each.key]
                 part = whole[self.first[window] : self.first[window] + steps]
                 value[k, w, : len(part)] = part
                 value[k, w, len(part) :] = part[-1:] if len(part) else 0.0
@@ -352,6 +316,12 @@ class Shooting:
         return bool((self.model.jnt_type == 0).any()) or touching(self.model, self.starts[0])
 
     @cached_property
+    def usual_acceleration(self) -> Float[np.ndarray, "nv"]:
+        """The root mean square of each degree of freedom's acceleration where windows begin."""
+        _ = self.starts  # which finds it
+        return np.asarray(np.sqrt(np.mean(np.square(self.acceleration), axis=0)))
+
+    @cached_property
     def nudge(self) -> Float[np.ndarray, "2nv"]:
         """How far each degree of freedom and its velocity are moved for a slope."""
         each = (TOUCH_STEP, 50 * TOUCH_STEP) if self.touches else (STATE_STEP, STATE_STEP)
@@ -375,13 +345,6 @@ class Shooting:
         """Starts moved by `change` (W, 2nv): positions in tangent space, then velocities."""
         nv = self.model.nv
         return integrate_pos(self.model, qpos, change[:, :nv]), qvel + change[:, nv:]
-
-
-def _index(known: list[str], units: list[str], entry: str, unit: str) -> int:
-    if entry not in known:
-        known.append(entry)
-        units.append(unit)
-    return known.index(entry)
 
 
 def outside(id: str) -> bool:
