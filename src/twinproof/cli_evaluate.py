@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from twinproof.evaluate.beliefs import Beliefs
     from twinproof.evaluate.deploy import Place
     from twinproof.evaluate.examine import Elsewhere
+    from twinproof.nouns.panel import Panel as Frozen
     from twinproof.nouns.robot import Robot
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
@@ -120,9 +121,11 @@ class Evaluate:
     plots: Path | None = None
     """Where pictures of success, replays and the gap go: a new folder."""
     lerobot: Path | None = None
-    """Also write the trials as a LeRobot v3.0 dataset, so that failures can be trained on."""
+    """Also write the trials as a LeRobot v3.0 dataset, pictures included, so that failures can be trained on."""
     lerobot_domain: str = "real"
-    """Which domain's trials go there."""
+    """Which domain's trials go there; a simulated one is then filmed by the panel's cameras, at every tick."""
+    lerobot_policy: str = ""
+    """Only this policy's trials; needed where policies see pictures of other names or sizes."""
     on: str = ""
     """Where simulated trials run: pool, pool:N, ray, ray://HOST:PORT, slurm (docs/scale.md). Same trials anywhere."""
 
@@ -183,6 +186,7 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.nouns.recording import Recording
     from twinproof.nouns.split import Split
     from twinproof.nouns.store import Store
+    from twinproof.nouns.trials import Trials
     from twinproof.nouns.twin import Twin
     from twinproof.tasks.experts import expert_by_name
 
@@ -211,8 +215,9 @@ def evaluate(config: Evaluate) -> int:
         script,
         config.change,
         None if config.safety is None else _limits(config.safety, task.machine, twin),
-        None if not config.on else _elsewhere(config, work),
+        None if not config.on else _elsewhere(config, work, frozen),
         config.again,
+        _filmed(config, frozen),
     )
     try:
         with bar("evaluate") as progress:
@@ -228,21 +233,36 @@ def evaluate(config: Evaluate) -> int:
         for path in draw_trials(found, config.plots):
             report.say(f"  {path}")
     if config.lerobot is not None:
-        write_lerobot(
-            trials_recording(found, task, config.lerobot_domain), config.lerobot, fps=round(task.contract.rate_hz)
-        )
+        kept = trials_recording(Trials.load(config.out), task, config.lerobot_domain, config.lerobot_policy)
+        write_lerobot(kept, config.lerobot, fps=round(task.contract.rate_hz))
         report.say(f"  {config.lerobot}: trials of {config.lerobot_domain!r} as a LeRobot dataset")
     return 0
 
 
-def _elsewhere(config: Evaluate, work: Path) -> Elsewhere:
+def _elsewhere(config: Evaluate, work: Path, panel: Frozen) -> Elsewhere:
     """Workers of the place that --on names."""
     from twinproof.evaluate.spread_lots import Folders, elsewhere
     from twinproof.fleet.place import place_of
     from twinproof.nouns.store import Store
 
-    named = (getattr(config, name) for name in Folders.__dataclass_fields__)
-    return elsewhere(Folders(*named), Store(work), place_of(config.on, work))
+    named = {name: getattr(config, name) for name in Folders.__dataclass_fields__ if name != "filmed"}
+    return elsewhere(Folders(**named, filmed=_filmed(config, panel)), Store(work), place_of(config.on, work))
+
+
+def _filmed(config: Evaluate, panel: Frozen) -> tuple[str, ...]:
+    """The simulated domains whose trials go out with pictures; a name that the panel does not have is refused."""
+    from twinproof.nouns.errors import ConfigError
+
+    if config.lerobot is None:
+        return ()
+    known = {"domain": [domain.name for domain in panel.domains]}
+    known["policy"] = [text.partition("=")[0] for text in config.policy]
+    for what, wanted in (("domain", config.lerobot_domain), ("policy", config.lerobot_policy)):
+        if wanted and wanted not in known[what]:
+            raise ConfigError(
+                f"--lerobot-{what} {wanted!r}: there is no such {what}. Name one of {', '.join(known[what])}."
+            )
+    return (config.lerobot_domain,)
 
 
 def _beliefs(config: Evaluate, twin: Twin) -> Beliefs:

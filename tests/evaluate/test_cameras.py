@@ -32,6 +32,7 @@ from twinproof.evaluate.contenders import Contender
 from twinproof.evaluate.decompose import Played, gap_of
 from twinproof.evaluate.deploy import Place, begins
 from twinproof.evaluate.examine import Examination, examine
+from twinproof.evaluate.film import filming
 from twinproof.evaluate.freeze import Design, domains_of, freeze
 from twinproof.evaluate.runs import Runs
 from twinproof.evaluate.shots import Shots, picture_gap, seen_at, states_of
@@ -182,7 +183,7 @@ def test_a_trial_that_looks_is_the_same_alone_in_other_company_and_in_a_world_th
     assert alone[0].trace.hash == whole[3].trace.hash
 
 
-def test_a_policy_shown_other_pictures_than_the_twins_at_the_same_states_has_a_gap(twin, task):
+def test_a_policy_shown_other_pictures_than_the_twins_at_the_same_states_has_a_gap(twin, task, tmp_path):
     pictures = on_cameras([CHANNEL], ("front",), Rig("arm", cameras=RIG))
     stage = Contender("looks", Scripted(contract_of(task), looked), "x").stage(twin, task, pictures)
     mine = job(task, 0)
@@ -195,11 +196,15 @@ def test_a_policy_shown_other_pictures_than_the_twins_at_the_same_states_has_a_g
     assert gap is not None
     assert gap > 0.05
     assert picture_gap(stage, mine, run.trace, Shots(ticks + 10_000, dark)) is None
-    with_shots = replace(run, shots={"tick": ticks, **dark})
-    Runs((with_shots, run)).save(twin.root.parent / "shots")
-    kept, bare = Runs.load(twin.root.parent / "shots").runs
-    np.testing.assert_array_equal(kept.shots[CHANNEL.name], dark[CHANNEL.name])
-    assert not bare.shots
+    with filming(tmp_path) as films:
+        film = films.film()
+        for tick, picture in zip(ticks, dark[CHANNEL.name], strict=True):
+            film.add("cam_high", float(run.trace.signals["state"].time_s[tick]), picture)
+        Runs((replace(run, film=film.end(), asked=ticks), run)).save(tmp_path / "runs")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    kept, bare = Runs.load(tmp_path / "runs").runs
+    assert len(kept.film.videos["cam_high"]) == 3
+    assert bare.film is None
     assert gap_of(stage, Played(mine, kept, run)) == gap
     assert gap_of(stage, Played(mine, bare, run)) is None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twinproof.evaluate.cameras import TwinEyes
+from twinproof.evaluate.film import Film, Filming, camera_of
 from twinproof.evaluate.runs import Course, Run, run_of
 from twinproof.evaluate.tally import Tally
 from twinproof.nouns.actor import Actor
@@ -50,6 +51,7 @@ class Batch:
     eyes: TwinEyes | None = None
     safety: Safety | None = None
     as_seen: bool = False  # traces hold objects as the tracker sees them, for a simulated reality; else as they are
+    filming: Filming | None = None  # films what the eyes see, at every tick
 
 
 def run_jobs(
@@ -97,6 +99,7 @@ class _Side:
         self, arena: Arena, actor: Actor, jobs: Sequence[Job], how: Batch, ended: Callable[[int, Run], None]
     ) -> None:
         self.arena, self.actor, self.jobs, self.eyes, self.ended = arena, actor, jobs, how.eyes, ended
+        self.filming, self.films = how.filming if how.eyes is not None else None, dict[int, Film]()
         count, ticks, joints = arena.count, arena.task.ticks, len(arena.task.machine.joints)
         self.job = np.full(count, -1)
         self.tick = np.zeros(count, dtype=np.int64)
@@ -145,7 +148,8 @@ class _Side:
         actions = self._answered(seen, asked)
         self.tally.asked(asked, time.perf_counter() - began)
         if self.eyes is not None:  # pictures of the coming tick, for who will be asked then
-            self.eyes.look_at(asking(self.actor, self.arena.count) & (self.job >= 0))
+            wanted = asking(self.actor, self.arena.count) | (self.filming is not None)
+            self.eyes.look_at(wanted & (self.job >= 0))
         if self.safe is None:
             return actions
         sensed, task = self.arena.sensed, self.arena.task
@@ -214,6 +218,8 @@ class _Side:
         self.tally.begin(begun)
         if self.safe is not None:
             self.safe.reset(np.asarray(self.arena.sensed.position), begun)
+        if self.filming is not None:
+            self.films |= {int(row): self.filming.film() for row in rows}
         self._look(rows)
         return dict(seen)
 
@@ -224,6 +230,9 @@ class _Side:
         self.error[at, rows] = np.asarray(self.arena.task.error(now))[rows]
         for name, kept in self.objects.items():
             kept[at, rows] = np.asarray((sensed if self.as_seen else now).objects[name])[rows]
+        for row in rows if self.filming is not None else ():
+            for name, shown in sensed.images.items():
+                self.films[row].add(camera_of(name), self.tick[row] * self.arena.task.period_s, np.asarray(shown[row]))
 
     def _run(self, world: int, step: Step, stopped: bool) -> Run:
         """The run of one world whose trial is over."""
@@ -254,7 +263,7 @@ class _Side:
         measured = self.tally.metrics(world, met)
         if isinstance(self.actor, Delayed):  # nobody waits for its answers: what counts is where they are missed
             measured["deadline_misses"] = float(self.actor.starved[world])
-        return run_of(
+        run = run_of(
             task,
             course,
             success,
@@ -265,3 +274,4 @@ class _Side:
             theta=job.theta,
             measured=measured,
         )
+        return run if self.filming is None else replace(run, film=self.films.pop(world).end())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from twinproof.evaluate.cameras import TwinEyes, on_cameras, pictures_in, seeing, without_pictures
 from twinproof.evaluate.closed_loop import WORLDS, Batch, Stage
+from twinproof.evaluate.film import Filming
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import PanelError
@@ -38,6 +39,10 @@ class Contender:
         cameras = [channel.frame for channel in pictures_in(panel.task.contract)]
         return on_cameras(pictures_in(self.actor.contract), cameras, rig)
 
+    def filmed(self, panel: Panel, rig: Rig) -> tuple[Channel, ...]:
+        """The pictures that its trials are filmed in: those that it sees, or else those of the panel's cameras."""
+        return self.pictures(panel, rig) or pictures_in(panel.task.contract)
+
     def stage(
         self,
         twin: Twin,
@@ -45,11 +50,14 @@ class Contender:
         pictures: Sequence[Channel],
         safety: Safety | None = None,
         drive: Drive | None = None,
+        film: tuple[Filming, Sequence[Channel]] | None = None,
     ) -> Stage:
-        """Where it plays in a twin, moved by a drive where one was identified."""
-        eyes = TwinEyes(twin, pictures) if pictures else None
-        worlds = min(self.worlds, DRAWN) if pictures else self.worlds
-        return Stage(Scene.of(twin, drive), seeing(task, pictures), self.actor, Batch(0, worlds, eyes, safety))
+        """Where it plays in a twin, moved by a drive where one was identified; with `film`, filmed in these pictures."""
+        drawn = pictures or (() if film is None else film[1])
+        eyes = TwinEyes(twin, drawn) if drawn else None
+        worlds = min(self.worlds, DRAWN) if drawn else self.worlds
+        how = Batch(0, worlds, eyes, safety, filming=None if film is None else film[0])
+        return Stage(Scene.of(twin, drive), seeing(task, pictures), self.actor, how)
 
 
 def shown(contract: Contract) -> Contract:

@@ -20,7 +20,7 @@ from twinproof.evaluate.closed_loop import Job, Stage
 from twinproof.evaluate.pairs import apart_rmse
 from twinproof.evaluate.replay import replay
 from twinproof.evaluate.runs import Run
-from twinproof.evaluate.shots import Shots, picture_gap
+from twinproof.evaluate.shots import picture_gap, shots_of
 from twinproof.evaluate.statistics import mean_interval
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import PolicyError, TraceError
@@ -168,8 +168,7 @@ def gap_of(stage: Stage, played: Played) -> float | None:
 def _gap(stage: Stage, played: Played) -> float | None:
     scene, task, actor = stage.scene, stage.task, stage.actor
     if pictures_in(task.contract):
-        shots = dict(played.real.shots)
-        kept = Shots(shots.pop("tick"), shots) if shots else None
+        kept = shots_of(task, played.real)
         return None if kept is None else picture_gap(stage, played.job, played.real.trace, kept)
     trace = played.real.trace
     episode = _logged(task, trace)

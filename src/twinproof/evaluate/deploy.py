@@ -6,7 +6,7 @@ robot ─ encoders ─┐                    ┌─> task.observe ─> policy �
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -14,10 +14,12 @@ from typing import Protocol
 import numpy as np
 
 from twinproof.evaluate.cameras import pictures_in, taken
+from twinproof.evaluate.film import Filming, camera_of
 from twinproof.evaluate.foresight import Guarding
 from twinproof.evaluate.runs import Course, Run, run_of
 from twinproof.evaluate.tally import of_driven
 from twinproof.nouns.actor import Actor
+from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import PanelError, PolicyError
 from twinproof.nouns.failure import Failure
 from twinproof.nouns.hashing import Json
@@ -103,9 +105,16 @@ def check_place(task: TaskSpec, place: Place) -> None:
 
 
 def real_run(
-    place: Place, task: TaskSpec, actor: Actor, cell: Cell, setup: Setup, hook: Hook | None = None
+    place: Place,
+    task: TaskSpec,
+    actor: Actor,
+    cell: Cell,
+    setup: Setup,
+    hook: Hook | None = None,
+    filmed: Filmed | None = None,
 ) -> tuple[Run, Driven]:
-    """Drives one trial and judges it by what was measured. `hook` may slow or stop the policy (evaluate.monitor)."""
+    """Drives one trial and judges it by what was measured. `hook` may slow or stop the policy (evaluate.monitor);
+    `filmed` keeps what the cameras show."""
     check_place(task, place)
     hook = place.watch() if hook is None and place.watch is not None else hook
     referee = Referee(task, setup, place.sight)
@@ -121,9 +130,9 @@ def real_run(
         done=referee.done,
         seed=cell.seed,
     )
-    shots = Seen(actor, pictures_in(task.contract), referee.observe)
+    seen = Seen(actor, filmed, referee.observe)
     answers = len(actor.latency_s) if isinstance(actor, Background) else 0
-    driven = drive(actor, place.robot, shots.observe, start_of(cell, setup), task.horizon_s, manner)
+    driven = drive(actor, place.robot, seen.observe, start_of(cell, setup), task.horizon_s, manner)
     success, failure, note = _verdict(place, task, setup, referee, driven)
     measured = of_driven(driven, place.robot.rate_hz)
     if isinstance(actor, Background):
@@ -131,7 +140,7 @@ def real_run(
     if isinstance(hook, Guarding):
         measured |= hook.metrics()
     run = run_of(task, referee.course(driven), success, failure, domain=cell.domain.name, note=note, measured=measured)
-    return replace(run, shots=shots.kept()), driven
+    return replace(run, film=seen.film(), asked=np.array(seen.asked, dtype=np.int64)), driven
 
 
 def _of_background(actor: Background, before: int) -> dict[str, float]:
@@ -144,27 +153,48 @@ def _of_background(actor: Background, before: int) -> dict[str, float]:
     return {"latency_p50_s": timing.p50_s, "latency_p95_s": timing.p95_s, "deadline_misses": float(actor.starved)}
 
 
-class Seen:
-    """Shows a policy what it sees, and keeps the pictures that it is asked about."""
+@dataclass(frozen=True, eq=False)
+class Filmed:
+    """What is filmed of a trial: pictures that the policy is shown, and else a camera's own where the robot has it."""
 
-    def __init__(self, actor: Actor, pictures: Sequence[Channel], observe: Observe) -> None:
-        self._actor, self._names, self._observe = actor, [channel.name for channel in pictures], observe
-        self._tick, self._shots = -1, list[tuple[int, dict[str, np.ndarray]]]()
+    filming: Filming
+    channels: tuple[Channel, ...]
+
+
+class Seen:
+    """Shows a policy what it sees; knows at which ticks it was asked, and films what the cameras show."""
+
+    def __init__(self, actor: Actor, filmed: Filmed | None, observe: Observe) -> None:
+        self._actor, self._observe = actor, observe
+        self._channels = () if filmed is None else filmed.channels
+        self._film = None if filmed is None else filmed.filming.film()
+        self._tick, self._begun_s = -1, 0.0
+        self._stamps: dict[str, float] = {}
+        self.asked: list[int] = []
 
     def observe(self, seen: Observation, last: np.ndarray) -> Mapping[str, np.ndarray]:
         """What the policy is shown."""
         shown = self._observe(seen, last)
         self._tick += 1
-        if self._names and asking(self._actor, 1)[0]:
-            self._shots.append((self._tick, {name: np.array(shown[name][0]) for name in self._names}))
+        self._begun_s = seen.stamp_s if self._tick == 0 else self._begun_s
+        if asking(self._actor, 1)[0]:
+            self.asked.append(self._tick)
+        for channel in self._channels:
+            self._add(channel, seen, shown)
         return shown
 
-    def kept(self) -> dict[str, np.ndarray]:
-        """Pictures (A, H, W, 3) by channel, and the tick of each."""
-        if not self._shots:
-            return {}
-        pictures = {name: np.stack([shot[name] for _, shot in self._shots]) for name in self._names}
-        return {"tick": np.array([tick for tick, _ in self._shots]), **pictures}
+    def _add(self, channel: Channel, seen: Observation, shown: Mapping[str, np.ndarray]) -> None:
+        """Films a picture that is new; what a policy does not look at may be lacking."""
+        taken = seen.images.get(channel.frame)
+        if self._film is None or taken is None or self._stamps.get(channel.name) == taken.stamp_s:
+            return
+        self._stamps[channel.name] = taken.stamp_s
+        picture = shown[channel.name][0] if channel.name in shown else taken.rgb
+        self._film.add(camera_of(channel.name), seen.stamp_s - self._begun_s, picture)
+
+    def film(self) -> Episode | None:
+        """What was filmed, now that the trial is over."""
+        return None if self._film is None else self._film.end()
 
 
 def _verdict(

@@ -16,7 +16,8 @@ from twinproof.evaluate.beliefs import Beliefs, blind_order
 from twinproof.evaluate.closed_loop import Job, Stage
 from twinproof.evaluate.contenders import Contender, check_fits
 from twinproof.evaluate.decompose import Played, decompose, whole
-from twinproof.evaluate.deploy import Place, begins, check_place, real_run
+from twinproof.evaluate.deploy import Filmed, Place, begins, check_place, real_run
+from twinproof.evaluate.film import Filming, filming
 from twinproof.evaluate.freeze import check_frozen
 from twinproof.evaluate.lots import Lot, run_lots
 from twinproof.evaluate.pairs import apart_rmse
@@ -68,6 +69,7 @@ class Examination:
     safety: Safety | None = None  # limits that are kept in twins where there is no robot; else the place's own
     elsewhere: Elsewhere | None = None  # who runs simulated trials, where it is not this process
     again: int = PLAYED_AGAIN  # failures of a policy, at most, that are played again to say what was wrong
+    filmed: tuple[str, ...] = ()  # simulated domains whose trials are filmed, as real ones always are, with cameras
 
     def __post_init__(self) -> None:
         check_fits(self.panel, self.task, self.contenders)
@@ -86,11 +88,12 @@ class Examination:
         """The rig of calibration, which names the cameras."""
         return self.split.parts()[0].recording.rig
 
-    def stage(self, who: Contender, kind: str = "twin") -> Stage:
-        """Where a policy plays in a kind of domain, with its pictures and within the limits that are kept."""
+    def stage(self, who: Contender, kind: str = "twin", filming: Filming | None = None) -> Stage:
+        """Where a policy plays in a kind of domain, with its pictures, filmed or not, within the limits that are kept."""
         pictures, known = who.pictures(self.panel, self.rig), self.beliefs
         twin = known.rebuilt if kind == "rebuilt" and known.rebuilt is not None else known.twin
-        return who.stage(twin, self.task, pictures, self.limits, known.drive_of(kind))
+        film = None if filming is None else (filming, who.filmed(self.panel, self.rig))
+        return who.stage(twin, self.task, pictures, self.limits, known.drive_of(kind), film)
 
     @property
     def limits(self) -> Safety | None:
@@ -105,11 +108,11 @@ def examine(exam: Examination, progress: Progress = quiet, say: Callable[[str], 
     if exam.place is not None:
         check_place(exam.task, exam.place)
     tried = {each.name: _steady(exam, each) for each in exam.contenders}
-    with split.parts()[2].open(by=panel.hash, change=exam.change) as opened:
+    with split.parts()[2].open(by=panel.hash, change=exam.change) as opened, filming(exam.store.root) as films:
         say(f"the holdout is open: attempt {opened.attempt}")
         if exam.beliefs.rebuilt is not None:
             split.ledger.append("rebuilt", {"artifact": exam.beliefs.rebuilt.hash, "for": "comparison only"})
-        return _Run(exam, opened, progress).trials(tried)
+        return _Run(exam, opened, films, progress).trials(tried)
 
 
 def _steady(exam: Examination, who: Contender) -> Json:
@@ -125,8 +128,8 @@ def _steady(exam: Examination, who: Contender) -> Json:
 class _Run:
     """One examination while the holdout is open."""
 
-    def __init__(self, exam: Examination, opened: OpenHoldout, progress: Progress) -> None:
-        self.exam, self.opened, self.progress = exam, opened, progress
+    def __init__(self, exam: Examination, opened: OpenHoldout, films: Filming, progress: Progress) -> None:
+        self.exam, self.opened, self.films, self.progress = exam, opened, films, progress
         self.scenes = {d.name: exam.beliefs.scene(d.kind) for d in exam.panel.domains if d.kind != "rebuilt"}
         self.scene = exam.beliefs.scene("twin")
         recording: Recording = opened.recording
@@ -138,7 +141,7 @@ class _Run:
         real = ((k, c) for k, c in enumerate(self.cells) if c.domain.kind == "real")
         self.real_of = {(c.policy, c.condition.name, c.repeat): k for k, c in real}
         self.done = 0
-        self.stages: dict[tuple[str, str], Stage] = {}
+        self.stages: dict[tuple[str, str, bool], Stage] = {}
 
     def _read(self, cell: Cell) -> Cell:
         """The cell with all labels of its episode, now that it may be read."""
@@ -188,6 +191,7 @@ class _Run:
             self.opened.attempt,
             exam.split.ledger.head(),
             {"twinproof": __version__, "engine": engine()},
+            {run.trace.hash: run.film for run in runs.values() if run.film is not None},
         )
 
     def _trial(self, cell: Cell, place: int, runs: Mapping[int, Run], replays: Mapping[Key, Replay]) -> Trial:
@@ -313,9 +317,11 @@ class _Run:
 
     def _stage(self, who: Contender, domain: Domain | None = None) -> Stage:
         kind = domain.kind if domain is not None and domain.kind in ("rebuilt", "nominal") else "twin"
-        if (who.name, kind) not in self.stages:
-            self.stages[who.name, kind] = self.exam.stage(who, kind)
-        return self.stages[who.name, kind]
+        films = self.films if domain is not None and domain.name in self.exam.filmed else None
+        key = (who.name, kind, films is None)
+        if key not in self.stages:
+            self.stages[key] = self.exam.stage(who, kind, films)
+        return self.stages[key]
 
     def _real(self) -> Iterator[tuple[int, Run]]:
         """Trials in reality, in a shuffled order; while they run, only a code and the condition are told."""
@@ -336,7 +342,9 @@ class _Run:
         assert self.exam.place is not None, "an examination with a real domain has a place or logged trials"
         task = self._stage(who).task
         actor = who.actor if who.on_robot is None or self.exam.place.patient else who.on_robot
-        return (real_run(self.exam.place, task, actor, cell, begins(task, cell))[0],)
+        channels = who.filmed(self.exam.panel, self.exam.rig)
+        filmed = Filmed(self.films, channels) if channels else None
+        return (real_run(self.exam.place, task, actor, cell, begins(task, cell), filmed=filmed)[0],)
 
     def _kept(self, key: str, make: Callable[[], tuple[Run, ...]]) -> tuple[Run, ...]:
         return self.exam.store.once(key, lambda: Runs(make()), Runs).runs
@@ -354,7 +362,9 @@ class _Run:
         limits = None if self.exam.limits is None else self.exam.limits.told()
         watched = self.exam.place.watched if self.exam.place and cell.domain.kind == "real" else None
         drive = None if cell.domain.kind == "real" else self.exam.beliefs.drive_of(cell.domain.kind)
-        kept = [made, limits, *([] if watched is None else [watched]), *([] if drive is None else [drive.hash])]
+        filmed = ["filmed"] if cell.domain.kind != "real" and cell.domain.name in self.exam.filmed else []
+        driven = [] if drive is None else [drive.hash]
+        kept = [made, limits, *([] if watched is None else [watched]), *driven, *filmed]
         return content_key(
             FORMAT, __version__, engine(), self.exam.panel.hash, self.hash_of[cell.policy], where, world, *kept
         )

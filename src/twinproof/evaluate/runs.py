@@ -2,8 +2,9 @@
 
 runs.json     for each: success, failure label, time, what was left to do, a sentence, what was measured of the policy
               (how long it thought, limits it met), and the head of its trace
-signals.npz   state, velocity, command, objects, goal, error of each, on one clock that begins at 0; pictures that a
-              policy was asked about
+signals.npz   state, velocity, command, objects, goal, error of each, on one clock that begins at 0; ticks at which a
+              policy was asked
+films/        of trials with cameras, what each showed: videos on the same clock
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinproof.nouns.artifact import read_arrays, write_arrays
+from twinproof.nouns.episode import Episode
+from twinproof.nouns.episode_files import read_episode, write_episode
 from twinproof.nouns.errors import TraceError
 from twinproof.nouns.failure import Failure
 from twinproof.nouns.files import new_folder, read_sealed, write_sealed
@@ -27,10 +30,11 @@ from twinproof.nouns.trial import Trial
 from twinproof.tasks.task import TaskSpec
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
-FORMAT = "twinproof/runs/2"
-SHOTS = "shots/"
+FORMAT = "twinproof/runs/3"
+ASKED = "asked"
+FILMS = "films"
 POSE = ("x", "y", "z", "qw", "qx", "qy", "qz")
 POSE_UNITS = ("m", "m", "m", "1", "1", "1", "1")
 
@@ -59,7 +63,8 @@ class Run:
     trace: Trace
     note: str = ""
     measured: Mapping[str, float] = field(default_factory=dict)  # how long answers took, limits met (evaluate.tally)
-    shots: Mapping[str, np.ndarray] = field(default_factory=dict)  # pictures it was asked about, and "tick"
+    film: Episode | None = None  # what its cameras showed, in videos without signals (evaluate.film)
+    asked: Int[np.ndarray, "A"] | None = None  # ticks at which the policy was asked, where they are known
 
     def trial(self, cell: Cell, more: Mapping[str, float]) -> Trial:
         """The row of the panel. `more` are metrics that the run alone does not know."""
@@ -94,13 +99,16 @@ class Runs:
             for signal in run.trace.signals.values():
                 pairs = ((array, getattr(signal, array)) for array in ARRAYS)
                 arrays |= {f"{k}/{signal.name}/{array}": value for array, value in pairs if value is not None}
-            arrays |= {f"{SHOTS}{k}/{name}": array for name, array in run.shots.items()}
+            if run.asked is not None:
+                arrays[f"{k}/{ASKED}"] = run.asked
             failure = None if run.failure is None else run.failure.label
             own = {name: getattr(run, name) for name in ("success", "time_s", "final_error", "note")}
             own["measured"] = dict(run.measured)
             told.append({**own, "failure": failure, "trace": run.trace.head(), "hash": run.trace.hash})
         with new_folder(folder) as scratch:
             write_arrays(scratch / "signals.npz", arrays)
+            for k, film in ((k, run.film) for k, run in enumerate(self.runs) if run.film is not None):
+                write_episode(scratch / FILMS / str(k) / film.id, film)
             write_sealed(scratch / "runs.json", {"format": FORMAT, "runs": told})
 
     @staticmethod
@@ -108,23 +116,23 @@ class Runs:
         """What lies in a folder; every trace is the one that was written."""
         arrays = read_arrays(folder / "signals.npz", TraceError)
         told = read_sealed(folder / "runs.json", FORMAT, TraceError)["runs"]
-        shots = [_under(f"{SHOTS}{k}/", arrays) for k in range(len(told))]
-        return Runs(tuple(_run(one, arrays, k, shots[k], folder) for k, one in enumerate(told)))
+        return Runs(tuple(_run(one, arrays, k, folder) for k, one in enumerate(told)))
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _run(
-    told: Mapping[str, Any], arrays: Mapping[str, np.ndarray], k: int, shots: Mapping[str, np.ndarray], folder: Path
-) -> Run:
-    trace = trace_from(told["trace"], _under(f"{k}/", arrays), str(folder))
+def _run(told: Mapping[str, Any], arrays: Mapping[str, np.ndarray], k: int, folder: Path) -> Run:
+    mine = _under(f"{k}/", arrays)
+    asked = mine.pop(ASKED, None)
+    trace = trace_from(told["trace"], mine, str(folder))
     if trace.hash != told["hash"]:
         raise TraceError(f"{folder} holds another trace ({trace.hash[:16]}) than it states. Run the trials again.")
     failure = None if told["failure"] is None else Failure.of(told["failure"])
     own = (told["success"], failure, told["time_s"], told["final_error"], trace, told["note"], told["measured"])
-    return Run(*own, shots)
+    film = next((read_episode(each) for each in (folder / FILMS / str(k)).glob("*")), None)
+    return Run(*own, film, asked)
 
 
 def run_of(

@@ -7,14 +7,16 @@ else that it sees is the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from twinproof.evaluate.cameras import TwinEyes
+from twinproof.evaluate.cameras import TwinEyes, pictures_in
 from twinproof.evaluate.closed_loop import Job, Stage
+from twinproof.evaluate.film import camera_of, shown_at
+from twinproof.evaluate.runs import Run
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.trace import Trace
 from twinproof.sim.parameters.base import index
@@ -22,38 +24,55 @@ from twinproof.sim.worlds import Worlds
 from twinproof.tasks.sensed import Sensed
 from twinproof.tasks.task import TaskSpec
 
+TOGETHER = 16  # states that are drawn at once
 COUPLED = 2  # MuJoCo's kind of an equality between two joints
 
 
 @dataclass(frozen=True, eq=False)
 class Shots:
-    """The pictures that a policy was asked about: at which ticks, and by channel (A, H, W, 3) of bytes."""
+    """The pictures that a policy was asked about: at which ticks, and by channel one (H, W, 3) of bytes each."""
 
     tick: np.ndarray
-    pictures: Mapping[str, np.ndarray]
+    pictures: Mapping[str, Iterable[np.ndarray]]
+
+
+def shots_of(task: TaskSpec, run: Run) -> Shots | None:
+    """What a policy was shown when it was asked, decoded as it is looked at; None where no film of it was kept."""
+    names = {channel.name: camera_of(channel.name) for channel in pictures_in(task.contract)}
+    if run.film is None or run.asked is None or set(names.values()) - set(run.film.videos):
+        return None
+    stamps = run.trace.signals["state"].time_s
+    asked = run.asked[run.asked < len(stamps)]
+    return Shots(asked, {name: shown_at(run.film.videos[camera], stamps[asked]) for name, camera in names.items()})
 
 
 def picture_gap(stage: Stage, job: Job, trace: Trace, shots: Shots) -> float | None:
     """The root mean square difference of the first action of each answer, in shares of half its range; None where the
     policy was never asked. What a policy remembers of earlier pictures is left out."""
     known = len(trace.signals["command"].time_s) if "command" in trace.signals else 0
-    asked = np.flatnonzero(shots.tick < known)
-    if stage.how.eyes is None or not len(asked):
+    ticks = shots.tick[shots.tick < known]
+    if stage.how.eyes is None or not len(ticks):
         return None
-    ticks = shots.tick[asked]
-    drawn = seen_at(stage, states_of(stage.task, trace, ticks, job.theta))
     task = stage.task
     half = np.array([((c.high or 0.0) - (c.low or 0.0)) / 2 for c in task.contract.actions])
     low, high = (np.array([getattr(c, side) for c in task.contract.actions], float) for side in ("low", "high"))
     off = []
-    for row, tick in enumerate(ticks):
+    taken = (dict(zip(shots.pictures, each, strict=True)) for each in zip(*shots.pictures.values(), strict=True))
+    for tick, *both in zip(ticks, taken, _drawn(stage, states_of(task, trace, ticks, job.theta)), strict=False):
         told = []
-        for pictures in ({n: p[asked[row]] for n, p in shots.pictures.items()}, {n: p[row] for n, p in drawn.items()}):
+        for pictures in both:
             sensed = replace(_sensed(task, job, trace, int(tick)), images={n: p[None] for n, p in pictures.items()})
             stage.actor.reset(1, job.cell.seed)
             told.append(np.clip(stage.actor.act(task.observe(sensed))[0, 0], low, high))
         off.append((told[0] - told[1]) / half)
     return float(np.sqrt(np.mean(np.square(off))))
+
+
+def _drawn(stage: Stage, qpos: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
+    """What the twin's cameras see in each state, a few states at a time."""
+    for first in range(0, len(qpos), TOGETHER):
+        some = seen_at(stage, qpos[first : first + TOGETHER])
+        yield from (dict(zip(some, each, strict=True)) for each in zip(*some.values(), strict=True))
 
 
 def states_of(task: TaskSpec, trace: Trace, ticks: np.ndarray, theta: Theta) -> np.ndarray:

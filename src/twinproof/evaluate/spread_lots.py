@@ -15,6 +15,7 @@ from twinproof.evaluate.beliefs import Beliefs
 from twinproof.evaluate.closed_loop import Job
 from twinproof.evaluate.command import contenders_of, home_of, task_name, task_of_panel
 from twinproof.evaluate.deploy import begins
+from twinproof.evaluate.film import filming
 from twinproof.evaluate.lots import Lot
 from twinproof.evaluate.runs import Runs
 from twinproof.fleet.spread import Piece, Where, spread
@@ -40,10 +41,12 @@ class Folders:
     posterior: Path | None = None
     randomization: Path | None = None
     rebuilt: Path | None = None
+    filmed: tuple[str, ...] = ()  # domains
 
     def told(self) -> dict[str, Json]:
         """As plain data with absolute paths."""
         found: dict[str, Json] = {"policy": [_absolute(text) for text in self.policy], "home": list(self.home)}
+        found["filmed"] = list(self.filmed)
         for name in ("panel", "split", "twin", "posterior", "randomization", "rebuilt"):
             path = getattr(self, name)
             found[name] = None if path is None else str(path.absolute())
@@ -71,11 +74,13 @@ def run_lot(folder: Path, told: dict[str, Any], policy: str, places: Sequence[in
     (who,) = contenders_of(mine, task, expert_by_name(name, task), beliefs.best)
     every = list(panel.cells(names))
     cells = [_labelled(every[k], labels) for k in places]
-    kind = cells[0].domain.kind
+    kind, rig = cells[0].domain.kind, split.parts()[0].recording.rig
     place = beliefs.rebuilt if kind == "rebuilt" and beliefs.rebuilt is not None else twin
-    pictures = who.pictures(panel, split.parts()[0].recording.rig)
-    stage = who.stage(place, task, pictures, drive=beliefs.drive_of(kind))
-    Runs(tuple(stage.run([Job(cell, beliefs.theta(cell), begins(task, cell)) for cell in cells]))).save(folder)
+    jobs = [Job(cell, beliefs.theta(cell), begins(task, cell)) for cell in cells]
+    with filming(folder.parent) as films:
+        film = (films, who.filmed(panel, rig)) if cells[0].domain.name in told["filmed"] else None
+        stage = who.stage(place, task, who.pictures(panel, rig), drive=beliefs.drive_of(kind), film=film)
+        Runs(tuple(stage.run(jobs))).save(folder)
 
 
 def _labelled(cell: Cell, labels: Mapping[str, Any]) -> Cell:

@@ -3,6 +3,7 @@
 trials.json      panel, split, twin and policies by hash; the reality; how often the holdout was open; the order of runs
 trials.parquet   one row per trial
 traces/HASH/     what happened in each of them
+films/HASH/      of trials with cameras, what those showed, by the trace's hash: an episode of videos without signals
 summary.json     figures computed from the trials and from replays of the holdout
 """
 
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from twinproof.nouns.artifact import Artifact
-from twinproof.nouns.episode import Lazy
+from twinproof.nouns.episode import Episode, Lazy
+from twinproof.nouns.episode_files import read_episode, write_episode
 from twinproof.nouns.errors import TraceError
 from twinproof.nouns.files import read_json, write_json
 from twinproof.nouns.frozen import Frozen, frozen_json, settle
@@ -33,7 +35,7 @@ class Trials(Artifact):
 
     NAME: ClassVar = "trials"
     ERROR: ClassVar = TraceError
-    PARTS: ClassVar = ("trials", "traces", "summary")
+    PARTS: ClassVar = ("trials", "traces", "summary", "films")
 
     trials: tuple[Trial, ...]
     parents: Mapping[str, str]  # panel, split, twin, posterior, randomization, policy/NAME, … -> hash
@@ -44,6 +46,7 @@ class Trials(Artifact):
     attempt: int = 1  # how often the holdout had been opened, this time included
     ledger: LedgerHead | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    films: Mapping[str, Episode] = field(default_factory=dict)  # by the hash of the trial's trace
 
     def __post_init__(self) -> None:
         if not self.trials:
@@ -57,8 +60,12 @@ class Trials(Artifact):
                 f"trials name {len(lost)} traces that are not there ({', '.join(lost[:1]) or 'none'}), and "
                 f"{len(spare)} traces belong to no trial ({', '.join(spare[:1]) or 'none'}). Keep one for each."
             )
+        strange = sorted(set(self.films) - named)
+        if strange:
+            raise TraceError(f"{len(strange)} films belong to no trial ({strange[0]}). Keep those of trials alone.")
         traces = self.traces if isinstance(self.traces, Lazy) else Frozen(self.traces)
         settle(self, traces=traces, parents=Frozen(self.parents), versions=Frozen(self.versions))
+        settle(self, films=Frozen(self.films))
         settle(self, summary=frozen_json(self.summary, "summary", TraceError))
 
     def trace(self, trial: Trial) -> Trace | None:
@@ -66,7 +73,9 @@ class Trials(Artifact):
         return None if trial.trace is None else self.traces[trial.trace]
 
     def part_hashes(self) -> dict[str, str]:
-        return {"trials": trials_hash(self.trials), "summary": content_hash(plain(self.summary))}
+        films = {hash: film.id for hash, film in self.films.items()}
+        filmed = {"films": content_hash(films)} if films else {}
+        return {"trials": trials_hash(self.trials), "summary": content_hash(plain(self.summary)), **filmed}
 
     def write_parts(self, folder: Path) -> None:
         write_trials(folder / "trials.parquet", self.trials)
@@ -75,6 +84,8 @@ class Trials(Artifact):
             place = folder / "traces" / hash
             place.mkdir(parents=True)
             self.traces[hash].write(place)  # the folder of all trials is made durable as a whole
+        for hash, film in self.films.items():
+            write_episode(folder / "films" / hash / film.id, film)
 
     @classmethod
     def read_parts(cls, folder: Path, head: Mapping[str, Json]) -> dict[str, Any]:
@@ -86,4 +97,5 @@ class Trials(Artifact):
             "trials": trials,
             "traces": Lazy(names, lambda hash: Trace.load(folder / "traces" / hash)),
             "summary": summary,
+            "films": {place.parent.name: read_episode(place) for place in sorted(folder.glob("films/*/*"))},
         }

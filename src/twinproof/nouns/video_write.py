@@ -242,46 +242,78 @@ def encode(
     pictures: Iterable[tuple[float, np.ndarray]], camera: str, target: Path, pixels: str, how: Encoding
 ) -> Video:
     """(time, array) pairs encoded as asked, one picture in memory at a time."""
-    import av
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    stamps: list[float] = []
-    shape: tuple[int, ...] = ()
-    with contextlib.ExitStack() as stack:
-        output: Any = None
-        stream: Any = None
-        last = -1
+    with PictureFile(camera, target, pixels, how) as file:
         for time_s, picture in pictures:
-            array = np.ascontiguousarray(picture)
-            if pixels == "depth_m":
-                array = array.astype("<f4")[..., None].view(np.uint8)
-            if output is None:
-                shape = array.shape
-                output = stack.enter_context(_created(target))
-                stream = output.add_stream(how.encoder, rate=30, options=how.options)
-                stream.width, stream.height, stream.pix_fmt = shape[1], shape[0], how.stored
-                stream.time_base = stream.codec_context.time_base = Fraction(1, TICKS)
-                stream.thread_type = "AUTO"
-                with kept_priority():
-                    stream.codec_context.open(strict=False)
-            if array.shape != shape:
-                raise RecordingError(
-                    f"camera {camera}: picture {len(stamps)} has shape {array.shape}, the first had {shape}. "
-                    "A camera keeps one size: split the recording where it changes."
-                )
-            if not np.isfinite(time_s):
-                raise RecordingError(f"camera {camera}: the time of frame {len(stamps)} is {time_s}. Re-stamp it.")
-            stamps.append(time_s)
-            frame = av.VideoFrame.from_ndarray(array, format=how.given)
-            last = max(last + 1, round((time_s - stamps[0]) * TICKS))
-            frame.pts, frame.time_base = last, Fraction(1, TICKS)
-            for packet in stream.encode(frame):
-                output.mux(packet)
-        if output is None or stream is None:
-            raise RecordingError(f"camera {camera}: no pictures. Leave the camera out of the rig.")
-        for packet in stream.encode():
-            output.mux(packet)
-    return _finished(target, camera, pixels, np.array(stamps))
+            file.add(time_s, picture)
+        return file.finished()
+
+
+class PictureFile:
+    """A video that is written picture by picture. `finished` gives it; whoever is done with it closes it."""
+
+    def __init__(self, camera: str, target: Path, pixels: str = "rgb", how: Encoding | None = None) -> None:
+        self._camera, self._target, self._pixels = camera, target, pixels
+        self._how = Encoding(*LOSSLESS[pixels]) if how is None else how
+        self._stamps: list[float] = []
+        self._shape: tuple[int, ...] = ()
+        self._last, self._stack = -1, contextlib.ExitStack()
+        self._output: Any = None
+        self._stream: Any = None
+
+    def __enter__(self) -> PictureFile:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the encoder and its file handle."""
+        self._stack.close()
+
+    def add(self, time_s: float, picture: np.ndarray) -> None:
+        """One picture more; all have one size, and times increase."""
+        import av
+
+        array = np.ascontiguousarray(picture)
+        if self._pixels == "depth_m":
+            array = array.astype("<f4")[..., None].view(np.uint8)
+        if self._output is None:
+            self._open(array.shape)
+        if array.shape != self._shape:
+            raise RecordingError(
+                f"camera {self._camera}: picture {len(self._stamps)} has shape {array.shape}, the first had "
+                f"{self._shape}. A camera keeps one size: split the recording where it changes."
+            )
+        if not np.isfinite(time_s):
+            raise RecordingError(
+                f"camera {self._camera}: the time of frame {len(self._stamps)} is {time_s}. Re-stamp it."
+            )
+        self._stamps.append(time_s)
+        frame = av.VideoFrame.from_ndarray(array, format=self._how.given)
+        self._last = max(self._last + 1, round((time_s - self._stamps[0]) * TICKS))
+        frame.pts, frame.time_base = self._last, Fraction(1, TICKS)
+        for packet in self._stream.encode(frame):
+            self._output.mux(packet)
+
+    def _open(self, shape: tuple[int, ...]) -> None:
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        self._shape = shape
+        self._output = self._stack.enter_context(_created(self._target))
+        self._stream = self._output.add_stream(self._how.encoder, rate=30, options=self._how.options)
+        self._stream.width, self._stream.height, self._stream.pix_fmt = shape[1], shape[0], self._how.stored
+        self._stream.time_base = self._stream.codec_context.time_base = Fraction(1, TICKS)
+        self._stream.thread_type = "AUTO"
+        with kept_priority():
+            self._stream.codec_context.open(strict=False)
+
+    def finished(self) -> Video:
+        """The video, whole; nothing can be added any more."""
+        if self._output is None:
+            raise RecordingError(f"camera {self._camera}: no pictures. Leave the camera out of the rig.")
+        for packet in self._stream.encode():
+            self._output.mux(packet)
+        self.close()
+        return _finished(self._target, self._camera, self._pixels, np.array(self._stamps))
 
 
 def pack_images(
