@@ -13,7 +13,7 @@ import argparse
 import json
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -92,6 +92,14 @@ def ranges_of(fault: Fault) -> Randomization:
     return Randomization(tuple(made), {})
 
 
+def doubt(task: TaskSpec) -> Callable[[np.random.Generator], Theta]:
+    """Draws of what the twin believes: mass and friction of the object, each about a tenth from the nominal."""
+    model = task.machine.scene.nominal()
+    ids = ("body.object.mass", "geom.object.friction_slide")
+    nominal = {id: parameter(id).read(model) for id in ids}
+    return lambda rng: Theta({id: value * np.exp(0.1 * rng.normal()) for id, value in nominal.items()})
+
+
 def told(task: TaskSpec, fault: Fault, seeds: Sequence[int]) -> tuple[int, dict[int, Failure]]:
     """How many trials failed, and the label of each."""
     expert = expert_of(task)
@@ -103,7 +111,7 @@ def told(task: TaskSpec, fault: Fault, seeds: Sequence[int]) -> tuple[int, dict[
         condition = Condition(f"h{k:02d}", f"e{k}", k)
         cell = Cell("expert", condition, Domain("real", "real", 1), 0, trial_seed(condition, 0))
         trials.append((cell, begins(task, cell)))
-    swaps = swaps_of(Theta(), ranges_of(fault), expert)
+    swaps = swaps_of(Theta(), ranges_of(fault), expert, doubt(task))
     trying = Trying(task, Setting(task.machine.scene, fault.theta, actor), swaps, trials)
     found = attribute(trying, trying.seeds, factors_of(swaps))
     return len(found.labels), dict(found.labels)

@@ -12,6 +12,7 @@ from twinproof.evaluate.closed_loop import Stage
 from twinproof.evaluate.decompose import Played
 from twinproof.evaluate.proxies import LARGE, Told, decide, labelled
 from twinproof.nouns.failure import Failure
+from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
 
 WEAK = spring(TASK, 0.02)
@@ -72,3 +73,36 @@ def test_successes_and_trials_that_ended_by_themselves_are_left_alone():
     (run,) = labelled(Stage(SCENE, TASK, WEAK), None, {0: replace(pairs[0], real=lost)}).values()
     assert run.note.startswith("it succeeds in the twin")
     assert np.isfinite(run.time_s)
+
+
+def test_a_failure_within_what_is_believed_gets_the_label_of_the_doubt_that_makes_it():
+    good = spring(TASK, 0.6)
+    stage, pairs = Stage(SCENE, TASK, good), failing(HEAVY, Theta(), good)
+
+    def draw(masses: tuple[float, float], delays: tuple[float, float] | None = None):
+        def one(job, k: int) -> Theta:
+            rng = stream(job.cell.seed, str(k))
+            nominal = {"body.lower_link.mass": 0.46, "body.upper_link.mass": 0.62}
+            links = {id: kg * rng.uniform(*masses) for id, kg in nominal.items()}
+            late = ("shoulder", "elbow") if delays else ()
+            return Theta(links | {f"actuator.{name}.delay": rng.uniform(*delays or ()) for name in late})
+
+        return one
+
+    wide = labelled(stage, good, pairs, draw=draw((6.0, 9.0)))
+    assert {run.failure for run in wide.values()} == {Failure.PHYSICS}
+    assert all("under physics alone in 12" in run.note for run in wide.values())
+    tight = labelled(stage, good, pairs, draw=draw((0.98, 1.02)))
+    assert {run.failure for run in tight.values()} == {Failure.UNDECIDED}
+    assert all("at their point it fails in 0 of 12 worlds" in run.note for run in tight.values())
+    both = labelled(stage, good, pairs, draw=draw((6.0, 9.0), (0.15, 0.2)))
+    assert {run.failure for run in both.values()} == {Failure.UNDECIDED}
+    assert all("and under" in run.note for run in both.values())
+
+
+def test_pictures_that_move_actions_far_are_perception_and_say_so():
+    failure, why = decide(Told(True, True, 2 * LARGE, looks=True))
+    assert failure is Failure.PERCEPTION
+    assert why.startswith(
+        "it succeeds in the twin; the robot's pictures, instead of the twin's of the same states, move"
+    )

@@ -44,6 +44,7 @@ FACTORS = (
     Factor("contact", Failure.CONTACT, includes=("range",)),
     Factor("range", Failure.RESIDUAL_RANGE),
     Factor("physics", Failure.PHYSICS, includes=("contact", "range")),
+    Factor("draw", Failure.PHYSICS, includes=("contact", "range")),  # as drawn from a belief, not at its point
     Factor("appearance", Failure.PERCEPTION),
     Factor("perception", Failure.PERCEPTION, includes=("appearance",)),
     Factor("embodiment", Failure.EMBODIMENT, includes=("range",)),

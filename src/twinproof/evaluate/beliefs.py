@@ -38,8 +38,17 @@ class Beliefs:
 
         Where ranges also draw how an episode begins, that is left out: the panel says how a trial begins.
         """
-        found = self._theta(cell)
-        return Theta({id: value for id, value in found.items() if not id.rpartition(".")[2].startswith("start")})
+        return _without_starts(self._theta(cell))
+
+    @property
+    def drawable(self) -> bool:
+        """Whether there is anything to draw from."""
+        return self.posterior is not None or self.randomization is not None
+
+    def another(self, cell: Cell, number: int) -> Theta:
+        """One of many draws for the same trial, whatever its domain."""
+        seed = int(stream(cell.seed, "evaluate", "another", str(number)).integers(2**31))
+        return _without_starts(self.draw(cell.condition, seed))
 
     def _theta(self, cell: Cell) -> Theta:
         match cell.domain.kind:
@@ -122,6 +131,10 @@ class Beliefs:
         named = {"twin": self.twin, "posterior": self.posterior, "randomization": self.randomization}
         found = {name: thing.hash for name, thing in named.items() if thing is not None}
         return found if self.rebuilt is None else {**found, "rebuilt": self.rebuilt.hash}
+
+
+def _without_starts(theta: Theta) -> Theta:
+    return Theta({id: value for id, value in theta.items() if not id.rpartition(".")[2].startswith("start")})
 
 
 def blind_order(cells: Iterable[Cell], seed: int) -> tuple[list[Cell], list[str]]:

@@ -236,7 +236,9 @@ class _Run:
         for who in self.exam.contenders:
             pairs = self._played(who, runs)
             ranges, again = self.exam.beliefs.randomization, self.exam.again
-            found |= labelled(self._stage(who), self.exam.script, pairs, ranges, again)
+            drawn = self.exam.beliefs.drawable and who.repeatable  # what a server did once is never played again
+            draw = (lambda job, k: self.exam.beliefs.another(job.cell, k)) if drawn else None
+            found |= labelled(self._stage(who), self.exam.script, pairs, ranges, again, draw)
         return found
 
     @property

@@ -6,6 +6,8 @@ twin's belief, or something trusted, in its place; a trial that then succeeds wa
 contact       friction and softness as the twin believes      geometry     sizes and places as the twin believes
 physics       masses, joints and contact likewise             embodiment   motors and their delays likewise
 range         every value brought inside the ranges           perception   encoders, trackers and clocks without error
+draw          masses, joints and contact as draws of a        appearance   pictures as the twin draws them, of the
+              belief instead of its point                                  same states
 policy        the task's script instead of the policy
 """
 
@@ -14,17 +16,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from twinproof.evaluate.attribution import FACTORS, Factor
-from twinproof.evaluate.closed_loop import Job, run_jobs
+from twinproof.evaluate.cameras import TwinEyes
+from twinproof.evaluate.closed_loop import Batch, Job, run_jobs
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.panel import Cell
 from twinproof.nouns.randomization import Randomization
+from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
 from twinproof.sim.scene import Scene
 from twinproof.tasks.task import Setup, TaskSpec
 
 GEOMETRY = ("size", "size_x", "size_y", "size_z", "radius", "length", "scale", "x", "y", "z", "height")
+DRAWS = 5  # worlds of a trial whose parameters are drawn: one lucky draw mends nothing, all have to succeed
 SEEN = ("sensor.", "signal.", "tracker.", "proprioception.", "camera.", "image.", "depth.")
 SEEN_OF_JOINTS = ("offset", "position_noise", "velocity_noise", "torque_noise")
 
@@ -36,6 +43,12 @@ class Setting:
     scene: Scene
     theta: Theta
     actor: Actor
+    eyes: TwinEyes | None = None  # what shows pictures to a policy that sees them
+    drawn: Callable[[int], Theta] | None = None  # values that a trial's seed draws, in the place of those of theta
+
+    def theta_of(self, seed: int) -> Theta:
+        """The parameters of one trial's world."""
+        return self.theta if self.drawn is None else self.theta | self.drawn(seed)
 
 
 Swap = Callable[[Setting], Setting]
@@ -64,6 +77,25 @@ def believed(belief: Theta, *factors: str) -> Swap:
     return swap
 
 
+def drawn(draw: Callable[[np.random.Generator], Theta], *factors: str) -> Swap:
+    """Parameters of these factors as draws of a belief (a posterior's, or ranges'), several for every trial."""
+
+    def swap(setting: Setting) -> Setting:
+        def of(seed: int) -> Theta:
+            made = draw(stream(seed, "evaluate", "swap"))
+            return Theta({id: value for id, value in made.items() if factor_of(id) in factors})
+
+        kept = Theta({id: value for id, value in setting.theta.items() if factor_of(id) not in factors})
+        return replace(setting, theta=kept, drawn=of)
+
+    return swap
+
+
+def shown_by(eyes: TwinEyes) -> Swap:
+    """Pictures of the same states through other eyes: the twin's instead of a camera's."""
+    return lambda setting: replace(setting, eyes=eyes)
+
+
 def inside(ranges: Randomization) -> Swap:
     """Every randomised parameter brought to the nearest value inside its range."""
 
@@ -88,8 +120,15 @@ def drawn_with(scene: Scene) -> Swap:
     return lambda setting: replace(setting, scene=scene)
 
 
-def swaps_of(belief: Theta, ranges: Randomization | None = None, expert: Actor | None = None) -> dict[str, Swap]:
-    """The swaps that a belief, ranges and an expert give; factors that nobody can swap are left out."""
+def swaps_of(
+    belief: Theta,
+    ranges: Randomization | None = None,
+    expert: Actor | None = None,
+    draw: Callable[[np.random.Generator], Theta] | None = None,
+    eyes: TwinEyes | None = None,
+) -> dict[str, Swap]:
+    """The swaps that a belief with its draws, ranges, an expert and the twin's eyes give; factors that nobody can swap
+    are left out. Where there are pictures, what is seen without error is also seen as the twin draws it."""
     found: dict[str, Swap] = {
         "contact": believed(belief, "contact"),
         "physics": believed(belief, "physics", "contact"),
@@ -97,6 +136,11 @@ def swaps_of(belief: Theta, ranges: Randomization | None = None, expert: Actor |
         "embodiment": believed(belief, "embodiment"),
         "perception": believed(Theta(), "perception"),
     }
+    if draw is not None:
+        found["draw"] = drawn(draw, "physics", "contact")
+    if eyes is not None:
+        right, look = found["perception"], shown_by(eyes)
+        found["appearance"], found["perception"] = look, lambda setting: look(right(setting))
     if ranges is not None:
         found["range"] = inside(ranges)
     if expert is not None:
@@ -148,7 +192,12 @@ class Trying:
         setting = self._setting
         for name in sorted(swapped):
             setting = self._swaps[name](setting)
-        keys = [(seed, k) for seed, mine in self._trials.items() for k in range(len(mine))]
-        jobs = [Job(cell, setting.theta, setup) for seed, k in keys for cell, setup in [self._trials[seed][k]]]
-        runs = run_jobs(setting.scene, self._task, setting.actor, jobs)
-        return {key: run.success for key, run in zip(keys, runs, strict=True)}
+        draws = 1 if setting.drawn is None else DRAWS
+        keys = [(seed, k) for seed, mine in self._trials.items() for k in range(len(mine)) for _ in range(draws)]
+        jobs = []
+        for place, (seed, k) in enumerate(keys):
+            cell, setup = self._trials[seed][k]
+            jobs.append(Job(cell, setting.theta_of(cell.seed + place % draws), setup))
+        runs = run_jobs(setting.scene, self._task, setting.actor, jobs, Batch(eyes=setting.eyes))
+        failed = {key for key, run in zip(keys, runs, strict=True) if not run.success}
+        return {key: key not in failed for key in keys}
