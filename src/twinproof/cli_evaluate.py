@@ -170,7 +170,7 @@ def panel(config: Panel) -> int:
 
 def evaluate(config: Evaluate) -> int:
     """`twinproof evaluate`."""
-    from twinproof.cli_robot import place_of
+    from twinproof.cli_robot import place_of, robot_hash
     from twinproof.evaluate import report
     from twinproof.evaluate.cameras import pictures_in
     from twinproof.evaluate.command import contenders_of, home_of, task_name, task_of_panel
@@ -200,7 +200,9 @@ def evaluate(config: Evaluate) -> int:
     beliefs = _beliefs(config, twin)
     stated = next((domain.description for domain in frozen.domains if domain.kind == "real"), "")
     pictures = pictures_in(frozen.task.contract)
-    place = _kept_safe(config, place_of(config.robot, task, stated, twin, split, pictures), twin)
+    own_task = frozen.task_files is not None
+    place = _kept_safe(config, place_of(config.robot, task, stated, twin, split, pictures, own_task), twin)
+    logged = None if config.logged is None else Recording.load(config.logged)
     work = config.out.with_name(f".{config.out.name}.work")  # finished trials; gone when all are
     exam = Examination(
         frozen,
@@ -210,13 +212,14 @@ def evaluate(config: Evaluate) -> int:
         contenders_of(config.policy, task, script, beliefs.best),
         Store(work),
         _watched(config, place, task, beliefs, split),
-        None if config.logged is None else logged_trials(Recording.load(config.logged), task, frozen),
+        None if logged is None else logged_trials(logged, task, frozen),
         "" if config.logged is None else f"logged trials in {config.logged.name}",
         script,
         config.change,
         None if config.safety is None else _limits(config.safety, task.machine, twin),
         None if not config.on else _elsewhere(config, work, frozen),
         config.again,
+        robot_hash(config.robot) if logged is None else logged.hash,
         _filmed(config, frozen),
     )
     try:

@@ -22,10 +22,17 @@ BEHAVIOURS = {"drawer": "pull"}  # what the lab calls a task
 
 
 def place_of(
-    text: str | None, task: TaskSpec, stated: str, twin: Twin, split: Split, pictures: Sequence[Channel] = ()
+    text: str | None,
+    task: TaskSpec,
+    stated: str,
+    twin: Twin,
+    split: Split,
+    pictures: Sequence[Channel] = (),
+    own_task: bool = False,
 ) -> Place | None:
     """The robot that trials run on, where one was named, and what sees the task's object for it. `pictures` are those
-    that policies see: a practice robot has their cameras switched on."""
+    that policies see: a practice robot has their cameras switched on. A user's own task, whatever it is called, is
+    judged by its own rule and by no referee of the lab's."""
     from twinproof.evaluate.deploy import Place
 
     if text is None:
@@ -34,8 +41,17 @@ def place_of(
         robot, sight = _driver(Path(text))
         return Place(robot, stated or f"the robot of {Path(text).name}", sight or _sight(task, twin, split))
     practice, bench, sight = _lab_robot(text, task, twin, split, pictures)
-    word = partial(_lab_word, practice)
+    word = None if own_task else partial(_lab_word, practice)
     return Place(practice, f"lab bench '{bench}', simulated", sight, referee=word, patient=True)
+
+
+def robot_hash(text: str | None) -> str:
+    """Names a robot by what decides it: the content of its driver's file, or the practice robot's text."""
+    from twinproof.nouns.hashing import content_hash, hash_file
+
+    if text is None:
+        return ""
+    return hash_file(Path(text)) if Path(text).is_file() else content_hash(text)
 
 
 def _sight(task: TaskSpec, twin: Twin, split: Split) -> Sight:

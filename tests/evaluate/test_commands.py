@@ -58,9 +58,18 @@ def test_a_panel_is_frozen_and_run_on_the_lab_and_on_a_drivers_file(practice, tm
     (tmp_path / "driver.py").write_text(DRIVER)
     (tmp_path / "safety.toml").write_text('format = "twinproof/safety/1"\ncommands = "torque"\n')
     more = ("--monitor", "--safety", tmp_path / "safety.toml")
-    assert twinproof(*run, "--robot", tmp_path / "driver.py", *more, "--out", tmp_path / "again") == 0
-    assert "monitor: slow at" in capsys.readouterr().out
+    driver = (*run, "--robot", tmp_path / "driver.py", *more, "--out", tmp_path / "again")
+    assert twinproof(*driver) == 1  # another robot is no resumption
+    assert "its driver, or the logged trials, changed. Restore it, or say what changed" in capsys.readouterr().err
+    assert twinproof(*driver, "--change", "a driver of our own") == 0
+    said = capsys.readouterr().out
+    assert "the holdout is open: attempt 2" in said
+    assert "monitor: slow at" in said
     assert Trials.load(tmp_path / "again").reality == "the robot of driver.py"
+    (tmp_path / "driver.py").write_text(f"{DRIVER}\n# mended\n")
+    third = (*run, "--robot", tmp_path / "driver.py", "--out", tmp_path / "third")
+    assert twinproof(*third) == 1  # nor is the same file with other content
+    assert "attempt 2 was begun on the robot" in capsys.readouterr().err
     assert json.loads((tmp_path / "again" / "config.json").read_bytes())["settings"]["robot"].endswith("driver.py")
 
 

@@ -12,9 +12,11 @@ from tests.evaluate.test_commands import twinproof
 from tests.nouns import examples
 from tests.policies.nets import policy
 from tests.tasks.scenes import home, lab_scene
+from twinproof.cli_robot import place_of
 from twinproof.lab.hands import human_track
 from twinproof.nouns.errors import EvidenceError, PanelError
 from twinproof.nouns.panel import Panel
+from twinproof.nouns.split import Split
 from twinproof.nouns.strict import build, plain
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
@@ -100,3 +102,12 @@ def test_a_panel_that_lost_its_file_is_refused(pushing, tmp_path):
     (tmp_path / "panel" / "task" / "hover.py").unlink()
     with pytest.raises(PanelError, match=r"hover.py is missing"):
         Panel.load(tmp_path / "panel")
+
+
+def test_a_task_of_ones_own_that_is_called_push_is_not_judged_by_the_labs_referee(pushing):
+    twin, split = Twin.load(pushing.twin), Split.load(pushing.split)
+    ours = task_named("push", twin, home=home("push"), relative=True)
+    text = "lab:push?plant=0&tracker=mocap"
+    own = place_of(text, ours, "", twin, split, own_task=True)
+    assert own.referee is None
+    assert place_of(text, ours, "", twin, split).referee is not None

@@ -72,6 +72,10 @@ def test_successes_and_trials_that_ended_by_themselves_are_left_alone():
     lost = replace(pairs[0].real, success=False, failure=Failure.UNDECIDED, note="", trace=short)
     (run,) = labelled(Stage(SCENE, TASK, WEAK), None, {0: replace(pairs[0], real=lost)}).values()
     assert run.note.startswith("it succeeds in the twin")
+    (told,) = labelled(
+        Stage(SCENE, TASK, WEAK), None, {0: replace(pairs[0], real=replace(lost, note="It is over."))}
+    ).values()
+    assert told.note.startswith("It is over; it succeeds in the twin")
     assert np.isfinite(run.time_s)
 
 

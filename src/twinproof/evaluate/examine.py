@@ -18,7 +18,7 @@ from twinproof.evaluate.contenders import Contender, check_fits
 from twinproof.evaluate.decompose import Played, decompose, whole
 from twinproof.evaluate.deploy import Filmed, Place, begins, check_place, real_run
 from twinproof.evaluate.film import Filming, filming
-from twinproof.evaluate.freeze import check_frozen
+from twinproof.evaluate.freeze import check_frozen, check_same_robot, state_robot
 from twinproof.evaluate.lots import Lot, run_lots
 from twinproof.evaluate.pairs import apart_rmse
 from twinproof.evaluate.proxies import PLAYED_AGAIN, labelled
@@ -69,6 +69,7 @@ class Examination:
     safety: Safety | None = None  # limits that are kept in twins where there is no robot; else the place's own
     elsewhere: Elsewhere | None = None  # who runs simulated trials, where it is not this process
     again: int = PLAYED_AGAIN  # failures of a policy, at most, that are played again to say what was wrong
+    real: str = ""  # names the robot's driver or the logged trials by content: another one is another attempt
     filmed: tuple[str, ...] = ()  # simulated domains whose trials are filmed, as real ones always are, with cameras
 
     def __post_init__(self) -> None:
@@ -105,11 +106,13 @@ def examine(exam: Examination, progress: Progress = quiet, say: Callable[[str], 
     """Runs what is not yet in the store, and puts everything together."""
     panel, split = exam.panel, exam.split
     check_frozen(panel, split)
+    check_same_robot(panel, split, exam.real, exam.change)
     if exam.place is not None:
         check_place(exam.task, exam.place)
     tried = {each.name: _steady(exam, each) for each in exam.contenders}
     with split.parts()[2].open(by=panel.hash, change=exam.change) as opened, filming(exam.store.root) as films:
         say(f"the holdout is open: attempt {opened.attempt}")
+        state_robot(panel, split, exam.real)
         if exam.beliefs.rebuilt is not None:
             split.ledger.append("rebuilt", {"artifact": exam.beliefs.rebuilt.hash, "for": "comparison only"})
         return _Run(exam, opened, films, progress).trials(tried)
@@ -331,7 +334,7 @@ class _Run:
         order, codes = blind_order([cell for _, cell in real], self.exam.panel.order_seed)
         place = {id(cell): k for k, cell in real}
         for cell, code in zip(order, codes, strict=True):
-            key = self._key(cell, self.exam.place.reality if self.exam.place else "logged")
+            key = self._key(cell, [self.exam.place.reality if self.exam.place else "logged", self.exam.real])
             run = self._kept(key, partial(self._one, cell))[0]
             self.done += 1
             self._tell(0, f"{code} {cell.condition.name}")

@@ -16,6 +16,7 @@ from twinproof.nouns.randomness import stream
 from twinproof.nouns.split import Split
 
 LINE = "panel"  # the kind of the ledger's line
+ROBOT = "robot"  # of the one that says where real trials come from
 METRICS = (
     Metric("time_s", "s", "lower"),  # until it succeeded, failed, or had no time left
     Metric("final_error", "1", "lower"),  # what was left to do at the end, in the task's own unit
@@ -75,6 +76,31 @@ def check_frozen(panel: Panel, split: Split) -> None:
             f"the panel {panel.hash[:16]} has no line in the ledger of the split {split.hash[:16]}: it was not frozen "
             "on it. Make it again with `twinproof panel`."
         )
+
+
+def check_same_robot(panel: Panel, split: Split, real: str, change: str | None) -> None:
+    """Real trials of an attempt come from one robot: another driver, or other logged trials, need a stated change."""
+    lines = split.ledger.lines()
+    opened = next((line for line in reversed(lines) if line.kind == "opened"), None)
+    if not real or opened is None or change not in (None, opened.fields["change"]):
+        return
+    stated = [line.fields for line in lines if line.kind == ROBOT and line.n > opened.n]
+    other = next((each for each in stated if each["panel"] == panel.hash and each["robot"] != real), None)
+    if other is not None:
+        raise PanelError(
+            f"attempt {opened.fields['attempt']} was begun on the robot {str(other['robot'])[:16]}, and this is "
+            f"{real[:16]}: its driver, or the logged trials, changed. Restore it, or say what changed with --change, "
+            "and it becomes another attempt."
+        )
+
+
+def state_robot(panel: Panel, split: Split, real: str) -> None:
+    """Writes into the ledger where the real trials of the open attempt come from, once."""
+    lines = split.ledger.lines()
+    opened = max(line.n for line in lines if line.kind == "opened")
+    fields = {"panel": panel.hash, "robot": real}
+    if real and not any(line.kind == ROBOT and line.n > opened and dict(line.fields) == fields for line in lines):
+        split.ledger.append(ROBOT, fields)
 
 
 def domains_of(texts: Sequence[str], reality: str = "") -> tuple[Domain, ...]:

@@ -78,7 +78,7 @@ def labelled(
         elif looked_into and played_again < again:
             played_again += 1
             failure, why = _looked_into(stage, each, ranges, draw, why)
-        found[k] = replace(each.real, failure=failure, note=f"{each.real.note}; {why}" if each.real.note else why)
+        found[k] = replace(each.real, failure=failure, note="; ".join(filter(None, (each.real.note.rstrip("."), why))))
     return found
 
 
