@@ -52,7 +52,7 @@ class Contender:
         drive: Drive | None = None,
         film: tuple[Filming, Sequence[Channel]] | None = None,
     ) -> Stage:
-        """Where it plays in a twin, moved by a drive where one was identified; with `film`, filmed in these pictures."""
+        """Where it plays in a twin, moved by a drive where one was found; with `film`, filmed in these pictures."""
         drawn = pictures or (() if film is None else film[1])
         eyes = TwinEyes(twin, drawn) if drawn else None
         worlds = min(self.worlds, DRAWN) if drawn else self.worlds

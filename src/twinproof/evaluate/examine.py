@@ -90,7 +90,7 @@ class Examination:
         return self.split.parts()[0].recording.rig
 
     def stage(self, who: Contender, kind: str = "twin", filming: Filming | None = None) -> Stage:
-        """Where a policy plays in a kind of domain, with its pictures, filmed or not, within the limits that are kept."""
+        """Where a policy plays in a kind of domain: its pictures, filmed or not, within the limits that are kept."""
         pictures, known = who.pictures(self.panel, self.rig), self.beliefs
         twin = known.rebuilt if kind == "rebuilt" and known.rebuilt is not None else known.twin
         film = None if filming is None else (filming, who.filmed(self.panel, self.rig))
