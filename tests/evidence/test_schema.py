@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.generator import practice_recording
 from tests.nouns import examples
+from tests.sim.test_drive import DRIVES, FRICTION
 from twinproof.evidence.schema import ARTIFACTS, schemas, write
 from twinproof.nouns.artifact import Artifact
 
@@ -47,7 +49,9 @@ def test_every_noun_with_a_folder_has_a_schema():
         lambda tmp: examples.twin(tmp / "made"),
         lambda tmp: examples.posterior(),
         lambda tmp: examples.family_posterior(),
+        lambda tmp: replace(examples.posterior(), drive=DRIVES["network"]),
         lambda tmp: examples.randomization(),
+        lambda tmp: replace(examples.randomization(), drive=FRICTION),
         lambda tmp: examples.policy(),
         lambda tmp: examples.policy(kind="scripted", weights={}),
         lambda tmp: examples.panel(),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from twinproof.nouns.artifact import Artifact
+from twinproof.nouns.drive import HEAD
 from twinproof.nouns.episode import OUTCOMES
 from twinproof.nouns.evidence import Evidence
 from twinproof.nouns.files import json_bytes, write_whole
@@ -115,6 +116,11 @@ def artifact_schema(kind: type[Artifact]) -> dict[str, Json]:
     if kind is Posterior:
         told = {"family": TEXT, "instances": _list(TEXT), "parameters": _list(TEXT)}
         shape["properties"]["population"] = _table(told, "a family of objects; its arrays are in samples.npz")
+    if kind in (Posterior, Randomization):
+        pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+        told = {name: {"type": "object", "additionalProperties": {}} for name in HEAD}
+        told["parameters"] = {"type": "object", "additionalProperties": pair}
+        shape["properties"]["drive"] = _table(told, "what moves the twin beside its parameters; its arrays: drive.npz")
     if kind is Trace:
         column = {"type": "array", "prefixItems": [TEXT, TEXT, TEXT], "minItems": 3, "maxItems": 3}
         signal = _table({"kind": {"enum": list(KINDS)}, "columns": _list(column)}, "columns are [name, unit, frame]")
