@@ -303,9 +303,10 @@ def _limits(path: Path, robot: Robot | Machine, twin: Twin) -> Safety:
 def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Beliefs, split: Split) -> Place | None:
     """The place with a monitor whose thresholds come from validation, where one was asked for."""
     from dataclasses import replace
+    from functools import partial
 
     from twinproof.evaluate import report
-    from twinproof.evaluate.foresight import Foresight, guard, thresholds_of
+    from twinproof.evaluate.foresight import Foresight, guard, measured_alarms, thresholds_of
 
     if place is None or not config.monitor:
         return place
@@ -313,4 +314,5 @@ def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Bel
     found = thresholds_of(foresight, split.parts()[1].recording.episodes)
     alarms = f"stops in at most {100 * found.stop_alpha:.0f} % of episodes where all is well"
     report.say(f"monitor: slow at {found.slow:.2f}, stop at {found.stop:.2f} usual errors; {alarms}")
-    return replace(place, watched=found.told(), watch=guard(foresight, found))
+    measure = partial(measured_alarms, foresight, found)
+    return replace(place, watched=found.told(), measure=measure, watch=guard(foresight, found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twinproof.evaluate.monitor import Watch, alarms, calibrate
+from twinproof.evaluate.monitor import Thresholds, Watch, alarms, calibrate
 from twinproof.nouns.errors import ConfigError, TraceError
 from twinproof.nouns.randomness import stream
 
@@ -32,6 +32,24 @@ def test_false_alarms_in_new_episodes_are_as_rare_as_promised():
     assert slow <= 65
     assert stop <= 22
     assert slow >= 25  # and not by never raising any
+
+
+def test_the_interval_of_measured_false_alarms_covers_the_true_rate():
+    """40 monitors at 90 %, each measured on 15 held episodes; the true rate is that of 300 others. The exact interval
+    covers at least its level: the binomial allows 32."""
+    covered = 0
+    for k in range(40):
+        thresholds = calibrate([played(1000 * k + j) for j in range(19)])
+        found = alarms(thresholds, [played(1000 * k + 100 + j) for j in range(15)], 0.9)["slow"]
+        worst = [worst_of(thresholds, played(1000 * k + 200 + j)) for j in range(300)]
+        covered += found.low <= np.mean(np.array(worst) > thresholds.slow) <= found.high
+    assert covered >= 32
+
+
+def worst_of(thresholds: Thresholds, episode: tuple[np.ndarray, np.ndarray]) -> float:
+    """The largest windowed error of an episode, computed apart from the monitor."""
+    size = np.sqrt((((episode[1] - episode[0]) / thresholds.usual) ** 2).mean(axis=1))
+    return max(float(size[max(0, t - thresholds.window + 1) : t + 1].mean()) for t in range(len(size)))
 
 
 def test_a_robot_that_no_longer_moves_as_predicted_is_stopped():

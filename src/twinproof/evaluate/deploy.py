@@ -6,7 +6,7 @@ robot ─ encoders ─┐                    ┌─> task.observe ─> policy �
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -72,6 +72,7 @@ class Place:
     referee: Callable[[TaskSpec, Setup], bool | None] | None = None  # whose word counts above what was measured
     patient: bool = False  # its time stands still while a policy thinks, as a simulated robot's does
     watched: Json = None  # what the watch goes by: thresholds, and the false alarms that they promise
+    measure: Callable[[Sequence[Episode]], dict[str, Json]] | None = None  # how often it alarms on some episodes
     watch: Callable[[], Hook] | None = None  # gives a hook for each trial that slows or stops it (evaluate.foresight)
 
 

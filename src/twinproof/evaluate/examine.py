@@ -215,7 +215,9 @@ class _Run:
             "stopped": sum(known["stopped_ticks"] > 0 for known in mine),
             "least_fidelity": min((known["fidelity"] for known in mine), default=None),
         }
-        return {**by, **counted}
+        measure = self.exam.place.measure if self.exam.place else None
+        held = None if measure is None else measure(list(self.episodes.values()))  # they set no threshold
+        return {**by, **counted, "measured": held}
 
     def _played(self, who: Contender, runs: Mapping[int, Run]) -> dict[int, Played]:
         """Real trials of a policy beside the twin's with the same seed, by the place of the real one."""

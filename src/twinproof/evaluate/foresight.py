@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinproof.evaluate.monitor import Reading, State, Thresholds, Watch, calibrate
+from twinproof.evaluate.monitor import Reading, State, Thresholds, Watch, alarms, calibrate
 from twinproof.evaluate.replay import moving
 from twinproof.nouns.episode import Episode
-from twinproof.nouns.errors import RecordingError
+from twinproof.nouns.errors import RecordingError, TraceError
+from twinproof.nouns.hashing import Json
 from twinproof.nouns.robot import Observation
 from twinproof.nouns.theta import Theta
 from twinproof.sim.channels import joint_offsets
@@ -103,6 +104,21 @@ def thresholds_of(foresight: Foresight, episodes: Sequence[Episode]) -> Threshol
     """Thresholds from validation, with as few false alarms as so many episodes can promise."""
     alpha = max(0.05, 1 / (len(episodes) + 1))
     return calibrate([foresight.episode(each) for each in episodes], slow_alpha=max(0.2, alpha), stop_alpha=alpha)
+
+
+def measured_alarms(foresight: Foresight, thresholds: Thresholds, episodes: Sequence[Episode]) -> dict[str, Json]:
+    """How often episodes that set no threshold would be slowed and stopped: counts with exact intervals, or why not."""
+    try:
+        found = alarms(thresholds, [foresight.episode(each) for each in episodes])
+    except (RecordingError, TraceError) as problem:
+        return {"why_not": str(problem)}
+    told: dict[str, Json] = {"episodes": len(episodes), "level": found["stop"].level}
+    for name, rate in found.items():
+        told[name] = {
+            "alarms": round(rate.value * len(episodes)),
+            **{n: getattr(rate, n) for n in ("value", "low", "high")},
+        }
+    return told
 
 
 @dataclass

@@ -63,6 +63,17 @@ def panel(frozen: Panel, out: Path) -> None:
         say(f"  {criterion.claim}: {criterion.number} {sign} {criterion.threshold:g}")
 
 
+def _false_alarms(held: Mapping[str, Any] | None) -> str:
+    """What the monitor does on holdout episodes, which set no threshold."""
+    if held is None or "why_not" in held:
+        return f"false alarms were not measured{'' if held is None else ': ' + held['why_not']}"
+    shown = (
+        f"{held[name]['alarms']} {verb} ({100 * held[name]['low']:.0f} … {100 * held[name]['high']:.0f} %)"
+        for name, verb in (("slow", "slowed"), ("stop", "stopped"))
+    )
+    return f"false alarms measured on {held['episodes']} holdout episodes, which set no threshold: {', '.join(shown)}"
+
+
 def trials(found: Trials, out: Path) -> None:
     """Success of every policy in every domain, what pairs say, and the claims."""
     told = found.summary
@@ -103,6 +114,7 @@ def trials(found: Trials, out: Path) -> None:
     if watched is not None:
         promised = f"{100 * watched['stop_false_alarms']:.0f} % false alarms promised"
         say(f"  monitor: {watched['slowed']} slowed, {watched['stopped']} stopped of {watched['trials']}; {promised}")
+        say(f"    {_false_alarms(watched.get('measured'))}")
     for claim in told["claims"]:
         ends = "{:.3g} … {:.3g}, ".format(*claim["interval"]) if "interval" in claim else ""
         why = claim.get("reason") or f"{claim['number']}: {claim['value']:.3g}, {ends}threshold {claim['threshold']:g}"
