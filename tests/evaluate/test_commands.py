@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from tests.evaluate.motions import on_disk, pair_of_recordings
+from tests.evaluate.motions import rig as motions_rig
 from tests.evaluate.practice import rig
 from tests.nouns import examples
 from twinproof.cli import main
@@ -30,6 +34,23 @@ def robot():
 def sight():
     return NoSight()
 """
+
+
+NO_TORCH = """
+import sys
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ImportError(name)
+sys.meta_path.insert(0, Gone())
+from twinproof.cli import main
+main(sys.argv[1:])
+"""
+
+
+def without_torch(*words: object) -> None:
+    """A command in a process that cannot import torch."""
+    subprocess.run([sys.executable, "-c", NO_TORCH, *map(str, words)], check=True)
 
 
 def twinproof(*words: object) -> int:
@@ -133,3 +154,20 @@ def test_a_panel_that_was_frozen_for_another_robot_is_refused(practice):
     strange = examples.panel(task=examples.panel().task.__class__("reach", examples.contract(), "there", "not", 3.0))
     with pytest.raises(PanelError, match="does not fit this twin"):
         task_of_panel(strange, "reach", twin, None)
+
+
+def test_two_recordings_are_compared_where_torch_cannot_be_imported(tmp_path):
+    for name, one in zip(("real", "sim"), pair_of_recordings(1), strict=True):
+        one.save(tmp_path / name)
+    path = on_disk(tmp_path / "rig", motions_rig(model=True))
+    without_torch("compare", tmp_path / "real", tmp_path / "sim", "--rig", path, "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_a_panel_is_frozen_and_run_where_torch_cannot_be_imported(practice, tmp_path):
+    asked = ("--twin", practice.twin, "--domains", "real=1", "twin=1", "--conditions", 1, "--out", tmp_path / "panel")
+    where = ("--split", practice.split, "--twin", practice.twin, "--policy", "expert=expert")
+    robot = ("--robot", "lab:pendulum?plant=0&effects=off", "--out", tmp_path / "trials")
+    without_torch("panel", practice.split, *asked)
+    without_torch("evaluate", tmp_path / "panel", *where, *robot)
+    assert len(Trials.load(tmp_path / "trials").trials) == 2
