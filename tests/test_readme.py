@@ -37,7 +37,7 @@ def test_every_command_of_the_readme_exists_and_every_linked_file_is_there():
     from twinproof.cli import COMMANDS
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for words in re.findall(r"twinproof ([a-z]+(?: (?:record|fit|scan|convert|check|transfer))?)\b", text):
+    for words in re.findall(r"twinproof ([a-z]+(?: (?:record|fit|scan|convert|mesh|check|transfer))?)\b", text):
         assert words in COMMANDS or words in ("is", "on", "stands"), words
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert link.startswith("https://") or (ROOT / link).is_file(), link

@@ -19,14 +19,14 @@ from twinproof.nouns.files import new_folder, write_json
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import write_mesh
 from twinproof.nouns.progress import Progress, quiet
-from twinproof.nouns.views import Views
-from twinproof.reconstruct.backdrop import OBJECT
+from twinproof.nouns.views import PosedView, Views
+from twinproof.reconstruct.backdrop import GROUPS, OBJECT
 from twinproof.reconstruct.shape import Shape, ShapeRecipe, shape_from_masks
-from twinproof.reconstruct.surface_refine import Sight, photos_of, sights_of
-from twinproof.reconstruct.texture import Painted, bake
+from twinproof.reconstruct.texture import Painted, Photo, bake
 from twinproof.sim.grid import Plane
 from twinproof.sim.mesh_raster import rasterise
-from twinproof.sim.render_camera import pixel_rays
+from twinproof.sim.render_camera import Camera, Lens, pixel_rays
+from twinproof.sim.silhouette import Silhouette
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8
@@ -79,22 +79,29 @@ def made_of(views: Views, how: Meshing, progress: Progress = quiet) -> Made:
     every = how.hold_out_every if len(views) > ENOUGH else 0
     apart = [view for k, view in enumerate(views.views) if every and not k % every]
     used = replace(views, views=tuple(view for view in views.views if view not in apart))
-    sights = sights_of(used, OBJECT)
-    shape = shape_from_masks([each.silhouette for each in sights], how.shape, support=how.support)
+    outlines = [_outline(view) for view in used.views]
+    shape = shape_from_masks(outlines, how.shape, support=how.support)
     if how.by == "colours":
-        shape = _coloured(used, sights, shape, how, progress)
-    painted = bake(shape.mesh, photos_of(sights), how.texture_px)
-    judged = sights_of(replace(views, views=tuple(apart)), OBJECT)
-    agreement = {view.name: _iou(shape.mesh, sight) for view, sight in zip(apart, judged, strict=True)}
-    return Made(shape, painted, len(sights), agreement)
+        shape = _coloured(used, outlines, shape, how, progress)
+    pairs = zip(used.views, outlines, strict=True)
+    photos = [Photo(view.rgb, outline.camera, outline.mask == 1) for view, outline in pairs]
+    painted = bake(shape.mesh, photos, how.texture_px)
+    return Made(shape, painted, len(outlines), {view.name: _iou(shape.mesh, _outline(view)) for view in apart})
 
 
-def _coloured(used: Views, sights: Sequence[Sight], hull: Shape, how: Meshing, progress: Progress) -> Shape:
+def _outline(view: PosedView) -> Silhouette:
+    """What a view with a mask of `cut_out` shows of the object."""
+    assert view.mask is not None
+    own, lens, (height, width) = GROUPS.index(OBJECT), view.intrinsics, view.mask.shape
+    camera = Camera(Lens(width, height, lens.fx, lens.fy, lens.cx, lens.cy, lens.distortion), view.T_world_camera)
+    return Silhouette(np.where(view.mask < 0, -1, view.mask == own).astype(np.int8), camera)
+
+
+def _coloured(used: Views, outlines: Sequence[Silhouette], hull: Shape, how: Meshing, progress: Progress) -> Shape:
     """Surfels fitted to the object's colours within its hull: hollows that no outline shows, where there is texture."""
     from twinproof.reconstruct.shape_surfels import object_only, shape_of_surfels
 
     alone = object_only(used, OBJECT, hull.mesh)
-    outlines = [each.silhouette for each in sights]
     shape, _ = shape_of_surfels(alone, outlines, shape=how.shape, support=how.support, progress=progress)
     return shape
 
@@ -108,33 +115,31 @@ def write(views: Views, how: Meshing, out: Path, progress: Progress = quiet) -> 
         write_mesh(folder / "object.glb", made.painted.baked)
         write_mesh(folder / "object.ply", made.painted.baked.mesh)
         shown = [view for view in views.views if view.name in made.agreement] or list(views.views)
-        _picture(folder / "mesh.png", made.shape.mesh, sights_of(replace(views, views=tuple(shown[:SHOWN])), OBJECT))
+        _picture(folder / "mesh.png", made.shape.mesh, shown[:SHOWN])
         write_json(folder / "mesh.json", {**made.told(), "notes": [*views.notes, *made.shape.notes]})
     return made
 
 
-def _iou(mesh: Mesh, sight: Sight) -> float:
-    mask, drawn = sight.silhouette.mask, rasterise(mesh, sight.silhouette.camera).depth_m > 0
+def _iou(mesh: Mesh, outline: Silhouette) -> float:
+    mask, drawn = outline.mask, rasterise(mesh, outline.camera).depth_m > 0
     both, either = (drawn & (mask == 1)).sum(), ((drawn | (mask == 1)) & (mask >= 0)).sum()
     return float(both / max(1, either))
 
 
-def _picture(path: Path, mesh: Mesh, sights: Sequence[Sight]) -> None:
+def _picture(path: Path, mesh: Mesh, views: Sequence[PosedView]) -> None:
     from matplotlib.image import imsave
 
-    rows = max(sight.silhouette.mask.shape[0] for sight in sights)
-    columns = [np.vstack([_padded(sight.rgb, rows), _padded(_lit(mesh, sight), rows)]) for sight in sights]
+    rows = max(len(view.rgb) for view in views)
+    columns = [np.vstack([_padded(view.rgb, rows), _padded(_lit(mesh, _outline(view).camera), rows)]) for view in views]
     imsave(path, np.hstack(columns))
 
 
-def _padded(rgb: UInt8[np.ndarray, "H W 3"] | None, rows: int) -> np.ndarray:
-    assert rgb is not None
+def _padded(rgb: UInt8[np.ndarray, "H W 3"], rows: int) -> np.ndarray:
     return np.pad(rgb, ((0, rows - len(rgb)), (0, 0), (0, 0)))
 
 
-def _lit(mesh: Mesh, sight: Sight) -> UInt8[np.ndarray, "H W 3"]:
+def _lit(mesh: Mesh, camera: Camera) -> UInt8[np.ndarray, "H W 3"]:
     """The mesh lit from the camera."""
-    camera = sight.silhouette.camera
     seen = rasterise(mesh, camera)
     corners = mesh.vertices[mesh.faces[seen.face.clip(0)]]
     normal = np.cross(corners[..., 1, :] - corners[..., 0, :], corners[..., 2, :] - corners[..., 0, :])
