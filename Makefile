@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS ?= 2
 BENCHES := ingest render worlds  # worlds_gpu and render_gpu need CUDA: python -m bench.worlds_gpu OUT.json
 
-.PHONY: demo test check slow bench docs constraints clean
+.PHONY: demo test check slow ray bench docs constraints clean
 
 # A walk round a bench becomes splats. Then the lab plays a real robot: two arms pass cubes, from recordings with small
 # pictures to evidence and its report, which is audited. The last line finds everything made, and ends with the claims.
@@ -31,8 +31,14 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Ray (80 MB to fetch) comes with these two alone: a real cluster of several nodes on loopback, whose workers are killed.
 slow: $(STAMP)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[ray]"
 	$(BIN)/python -m pytest -m slow --timeout 7200
+
+ray: $(STAMP)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[ray]"
+	$(BIN)/python -m pytest -m slow --timeout 1200 tests/fleet/test_ray.py
 
 bench: $(STAMP)
 	for name in $(BENCHES); do echo "== bench/$$name.py"; $(BIN)/python -m bench.$$name || exit 1; done
