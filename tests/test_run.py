@@ -339,12 +339,12 @@ def test_words_of_ours_are_no_files(tmp_path):
 
 
 def test_what_a_command_writes_does_not_decide_by_its_content(tmp_path):
-    (tmp_path / "job.toml").write_text('[identify]\nparameters = ["joint.*.damping"]\nresidual = "residual"\n')
+    (tmp_path / "job.toml").write_text('[identify]\nparameters = ["joint.*.damping"]\nplots = "plots"\n')
     job = read_job(tmp_path / "job.toml", SECTIONS)
     config = job.config("identify", Identify, {}, {name: tmp_path / name for name in ("twin", "split", "out")})
     before = decisive(config, {})
-    (tmp_path / "residual").mkdir()
-    (tmp_path / "residual" / "net").write_text("made")
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "fit.png").write_text("made")
     assert decisive(config, {}) == before
 
 

@@ -76,7 +76,7 @@ def warming(seed: int, pace: float) -> Run:
 @pytest.mark.parametrize("wanders", [True, False])
 def test_a_drift_is_adopted_where_validation_wanders_too(wanders: bool) -> None:
     first, later = warming(1, 0.02), warming(2, 0.02 if wanders else 0.0)
-    made = Bench(Driven(SWING), (first,), (later,), Theta())
+    made = Bench(Driven(SWING), (first,), (later,), Theta(), ((), ()))
     found = Matched({}, {}, law(coulomb=0.1), 0.0, 0, 0)
     told = drifts_of(made, found)["axle"]
     assert told.gain > 3
