@@ -9,7 +9,8 @@ from tests.identify.test_actuators import SWING, excitation, law
 from tests.sim.test_driven import Brake
 from twinproof.identify.actuator_drift import walk, wander
 from twinproof.identify.actuator_fit import Matched, Matching, Run, Windowed
-from twinproof.identify.laws import Bench, drifts_of
+from twinproof.identify.laws import Bench, drifts_of, told
+from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.randomness import stream
 from twinproof.nouns.theta import Theta
@@ -77,12 +78,11 @@ def warming(seed: int, pace: float) -> Run:
 def test_a_drift_is_adopted_where_validation_wanders_too(wanders: bool) -> None:
     first, later = warming(1, 0.02), warming(2, 0.02 if wanders else 0.0)
     made = Bench(Driven(SWING), (first,), (later,), Theta(), ((), ()))
-    found = Matched({}, {}, law(coulomb=0.1), 0.0, 0, 0)
-    told = drifts_of(made, found)["axle"]
-    assert told.gain > 3
-    assert told.adopted is wanders
-    assert told.drift == pytest.approx(0.02, rel=0.7)
-    assert drifts_of(made, Matched({}, {}, law(), 0.0, 0, 0)) == {}  # without friction there is no level
+    found = dict(drifts_of(made, Drive(told(law(coulomb=0.1)))))["axle"]
+    assert found.gain > 3
+    assert found.adopted is wanders
+    assert found.drift == pytest.approx(0.02, rel=0.7)
+    assert dict(drifts_of(made, Drive(told(law())))) == {}  # without friction there is no level
 
 
 def test_too_few_levels_are_refused() -> None:
