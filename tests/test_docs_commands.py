@@ -85,9 +85,12 @@ def test_every_flag_that_a_text_names_exists(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_module_that_a_page_runs_exists(page):
-    for module in re.findall(r"python -m ((?:bench|twinproof)[\w.]*)", page.read_text(encoding="utf-8")):
+def test_every_module_that_a_page_runs_and_every_file_that_it_names_exists(page):
+    text = page.read_text(encoding="utf-8")
+    for module in re.findall(r"python -m ((?:bench|twinproof)[\w.]*)", text):
         assert module.endswith(".NAME") or importlib.util.find_spec(module.rstrip(".")), module
+    for path in re.findall(r"\b(?:bench|tests|examples)/[\w/]+\.(?:py|md|toml)\b", text):
+        assert (ROOT / path).is_file(), path
 
 
 def test_every_page_is_in_the_site_and_its_links_stay_there():
