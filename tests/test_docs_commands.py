@@ -28,7 +28,9 @@ def ours(text: str) -> list[str]:
 
 def typed(page: Path) -> list[str]:
     """The commands that a page's blocks show, without `twinproof`."""
-    shells = [block for kind, block in FENCED.findall(page.read_text(encoding="utf-8")) if kind in ("", "sh", "text")]
+    shells = [
+        block for kind, block in FENCED.findall(page.read_text(encoding="utf-8")) if kind in ("", "sh", "bash", "text")
+    ]
     return ours("".join(shells))
 
 
