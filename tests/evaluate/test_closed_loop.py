@@ -57,6 +57,14 @@ def test_a_trial_is_the_same_alone_in_another_order_in_other_company_and_in_a_wo
         assert [run.trace.hash for run in others] == [run.trace.hash for run in runs]
 
 
+def test_a_delay_that_is_stated_as_zero_is_none(runs):
+    none = {"actuator.shoulder.delay": 0.0, f"sensor.{SCENE.nominal().sensor(0).name}.delay": 0.0}
+    stated = run_jobs(SCENE, TASK, spring(TASK), jobs(theta=Theta(none)))
+    for mine, plain in zip(stated, runs, strict=True):
+        for name, signal in plain.trace.signals.items():
+            np.testing.assert_array_equal(mine.trace.signals[name].value, signal.value)
+
+
 def test_a_spring_succeeds_where_commands_come_at_once_and_fails_where_they_come_late(runs):
     assert all(run.success and run.failure is None for run in runs)
     late = run_jobs(SCENE, TASK, spring(TASK, 2.0), jobs(theta=LATE))

@@ -30,6 +30,7 @@ from twinproof.tasks.task import TaskSpec
 TRACKER = ("position_noise", "rotation_noise", "latency", "dropout", "position_bias", "rotation_bias")
 SEEN_ONLY = ("camera", "light", "material")  # nothing of it is in a lean scene
 SENSORS = {"position": (9, 13), "velocity": (10, 14), "torque": (16, 15)}  # mjtSensor: of a joint, or its actuator
+LEAST_DELAY_S = 1e-6  # one step of history: enough to state that a delay is zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +72,13 @@ def physics(model: Any, joints: Sequence[str], thetas: Sequence[Theta], lean: bo
 
 
 def delays_s(thetas: Sequence[Theta]) -> tuple[float, float]:
-    """The longest delay of an actuator and of a sensor."""
+    """The longest delay of an actuator and of a sensor; where all that are stated are zero, the least."""
     found = {"actuator": 0.0, "sensor": 0.0}
     for theta in thetas:
         for id, value in theta.items():
             kind = id.partition(".")[0]
             if kind in found and id.endswith(".delay"):
-                found[kind] = max(found[kind], value)
+                found[kind] = max(found[kind], value, LEAST_DELAY_S)
     return found["actuator"], found["sensor"]
 
 
