@@ -46,12 +46,18 @@ def place_of(
 
 
 def robot_hash(text: str | None) -> str:
-    """Names a robot by what decides it: the content of its driver's file, or the practice robot's text."""
+    """Names a robot by what decides it: the content of its driver's file and of the modules beside it that it imports,
+    or the practice robot's text."""
     from twinproof.nouns.hashing import content_hash, hash_file
+    from twinproof.nouns.own_code import neighbours
 
     if text is None:
         return ""
-    return hash_file(Path(text)) if Path(text).is_file() else content_hash(text)
+    path = Path(text)
+    if not path.is_file():
+        return content_hash(text)
+    beside = {each.relative_to(path.absolute().parent).as_posix(): hash_file(each) for each in neighbours(path)}
+    return content_hash([hash_file(path), beside]) if beside else hash_file(path)
 
 
 def _sight(task: TaskSpec, twin: Twin, split: Split) -> Sight:

@@ -14,9 +14,11 @@ from tests.evaluate.motions import rig as motions_rig
 from tests.evaluate.practice import rig
 from tests.nouns import examples
 from twinproof.cli import main
+from twinproof.cli_robot import robot_hash
 from twinproof.evaluate.command import contenders_of, home_of, only_of, recorded_home, task_of_panel
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import ConfigError, PanelError, TaskError
+from twinproof.nouns.hashing import hash_file
 from twinproof.nouns.panel import Panel
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.signal import Column, Signal
@@ -92,6 +94,22 @@ def test_a_panel_is_frozen_and_run_on_the_lab_and_on_a_drivers_file(practice, tm
     assert twinproof(*third) == 1  # nor is the same file with other content
     assert "attempt 2 was begun on the robot" in capsys.readouterr().err
     assert json.loads((tmp_path / "again" / "config.json").read_bytes())["settings"]["robot"].endswith("driver.py")
+
+
+def test_a_robot_is_named_by_its_drivers_file_and_by_what_that_imports_from_beside_it(tmp_path):
+    driver, bus, other = (tmp_path / f"{name}.py" for name in ("driver", "bus", "other"))
+    driver.write_text(DRIVER)
+    bus.write_text("PORT = 1\n")
+    other.write_text("PORT = 1\n")
+    alone = robot_hash(str(driver))
+    assert alone == hash_file(driver)
+    driver.write_text(f"import bus\n{DRIVER}")
+    found = [robot_hash(str(driver))]
+    bus.write_text("PORT = 2\n")
+    found.append(robot_hash(str(driver)))
+    other.write_text("PORT = 2\n")
+    assert found[1] == robot_hash(str(driver))  # nobody imports it
+    assert len({alone, *found}) == 3
 
 
 def test_what_is_there_is_not_overwritten_and_robots_that_cannot_be_are_refused(practice, tmp_path, capsys):
