@@ -44,7 +44,9 @@ from twinproof.sim.scene import engine
 from twinproof.tasks.task import TaskSpec
 
 Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
-Elsewhere = Callable[[str, Sequence[Lot], Callable[[int], None]], None]  # runs a policy's lots into the store
+Elsewhere = Callable[
+    [str, Sequence[Lot], Safety | None, Callable[[int], None]], None
+]  # a policy's lots, into the store
 REPLAYED = 20  # worlds of a condition and domain, at most, in which its episode is replayed
 REPLAYED_WHOLE = 12  # conditions, at most, whose replay goes through the whole divergence protocol
 TAKEN_APART = 40  # trials, at most, of which the gap is taken apart
@@ -80,8 +82,6 @@ class Examination:
                 f"the panel has the domain {real[0]!r}, and there is no robot and no logged trial. Give --robot or "
                 "--logged, or freeze a panel without it: then the transfer claim says 'not tested'."
             )
-        if self.elsewhere is not None and self.limits is not None:
-            raise PanelError("trials with limits of a safety.toml are run here. Leave --on out, or --safety.")
         self.beliefs.check_parents()
 
     @cached_property
@@ -308,7 +308,7 @@ class _Run:
         known = len(places) - sum(len(lot.places) for lot in lacking)
         ended = partial(self._ended, known, domain.name)
         if self.exam.elsewhere is not None and who.repeatable and lacking:
-            self.exam.elsewhere(who.name, lacking, ended)
+            self.exam.elsewhere(who.name, lacking, self.exam.limits, ended)
         else:
             run_lots(stage, lacking, self.exam.store, ended)
         for lot in lots:
