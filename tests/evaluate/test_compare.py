@@ -9,7 +9,7 @@ from tests.evaluate.motions import ROBOT, episode, on_disk, pair_of_recordings, 
 from twinproof.evaluate.compare import Protocol, compare
 from twinproof.evaluate.dh import table_of
 from twinproof.evaluate.events import EventRules
-from twinproof.evaluate.figures import shown
+from twinproof.evaluate.figures import _distribution, shown
 from twinproof.evaluate.tips import tips_of
 from twinproof.nouns.errors import ConfigError, RecordingError, RigError
 from twinproof.nouns.signal import Column, Signal
@@ -103,6 +103,16 @@ def test_settings_that_cannot_be_are_refused():
         Protocol(max_gap_s=0)
     with pytest.raises(ConfigError, match="level is 2"):
         Protocol(level=2)
+
+
+def test_no_bar_of_the_distribution_runs_through_its_legend():
+    real, sim = pair_of_recordings(2)
+    figure = _distribution(compare(real, sim, rig()), ["left", "right", "overall"])
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    tallest = max(float(bars.get_data().values.max()) for bars in axes.patches)
+    foot = axes.transData.inverted().transform(axes.get_legend().get_window_extent())[0, 1]
+    assert foot > tallest
 
 
 def test_shown_are_the_least_the_median_and_the_largest_error():

@@ -181,7 +181,8 @@ def _distribution(found: Comparison, names: Sequence[str]) -> Figure:
         )
         axes.axvline(float(np.median(each)), color=_colour(place, name), lw=1, ls=":")
     axes.set(xlabel="RMSE", ylabel="share of moments / %", xlim=(0, top))
-    axes.legend(loc="upper right")
+    _headroom(axes)
+    axes.legend(loc="upper left", ncols=4)
     return figure
 
 
