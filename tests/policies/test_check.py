@@ -12,7 +12,7 @@ import pytest
 
 from tests.generator import JOINTS, practice_recording
 from tests.policies import servers
-from tests.policies.servers import Groot, groot, openpi, openpi_pack
+from tests.policies.servers import Groot, groot, groot_pack, openpi, openpi_pack
 from twinproof import cli
 from twinproof.guard.make import Grouping, make
 from twinproof.nouns.episode import Episode
@@ -244,6 +244,38 @@ def test_a_groot_server_names_its_keys(split, tmp_path):
     server = tomllib.loads((tmp_path / "served.toml").read_text())["server"]
     assert server["framing"] == "groot"
     assert [entry["key"] for entry in server["send"]] == [["state", "state"], ["video", "front"]]
+
+
+class EchoingGroot(Groot):
+    """Tells what it takes and gives, and wants what the joints are at."""
+
+    def answer(self, request):
+        if request["endpoint"] != "get_modality_config":
+            return super().answer(request)
+        names = {"video": "front", "state": "arm", "action": "arm"}
+        keys = {kind: name if self.nested else f"{kind}.{name}" for kind, name in names.items()}
+        return groot_pack({kind: {"delta_indices": [0], "modality_keys": [key]} for kind, key in keys.items()})
+
+    def act(self, data):
+        if not self.nested:
+            assert data["video.front"].shape == (1, 48, 64, 3)
+            return {"action.arm": data["state.arm"].astype(np.float32)}
+        assert data["observation"]["video"]["front"].shape == (1, 1, 48, 64, 3)
+        return [{"arm": data["observation"]["state"]["arm"].astype(np.float32)}, {}]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_groot_server_is_checked_from_its_address_to_its_picture(nested, split, tmp_path, capsys):
+    with groot(EchoingGroot(nested).answer) as address:
+        toml, out = tmp_path / "served.toml", tmp_path / "out"
+        assert run("policy", "suggest", address, "--recording", split, "--out", toml) == 0
+        more = ("--recording", split / "validation", "--every", 10, "--out", out)
+        assert run("policy", "check", address, "--served", toml, *more) == 0, capsys.readouterr().err
+    assert read_served(toml).kind == "served"
+    assert tomllib.loads(toml.read_text())["server"]["framing"] == ("groot" if nested else "groot-flat")
+    assert "nothing looks wrong" in capsys.readouterr().out
+    assert len(json.loads((out / "check.json").read_text())["actions"]) == len(JOINTS)
+    assert (out / "check.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_what_a_user_names_wrongly_is_refused(split, tmp_path, capsys):
