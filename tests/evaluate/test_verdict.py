@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from tests.nouns import examples
+from twinproof.evaluate.report import paired
 from twinproof.evaluate.statistics import clopper_pearson
 from twinproof.evaluate.verdict import claims, figures
 from twinproof.nouns.failure import Failure
@@ -57,6 +59,25 @@ def test_rates_pairs_and_failures_are_those_of_the_trials():
     assert found["policies_paired"]["twin"]["letters"] == {"good": "a", "bad": "b"}
     assert found["metrics"]["good"]["real"]["time_s"]["value"] == pytest.approx(3.5)
     json.dumps(found, allow_nan=False)
+
+
+def test_the_screen_says_how_far_policies_are_apart_and_what_it_would_take():
+    def said(**rates: float) -> list[str]:
+        return paired(figures(panel(), run(panel(), rates), list(rates))["policies_paired"])
+
+    real, twin = said(good=1.0, bad=0.5)
+    assert re.fullmatch(
+        r"twin: bad minus good -50 points \(-\d+ … -\d+\), p .+; rates like these need \d+ trials each", twin
+    )
+    assert real.startswith("real: bad minus good -50 points")
+    assert said(good=1.0) == []
+    assert not any("need" in line for line in said(a=0.5, b=0.5))
+    three = said(good=1.0, bad=0.5, worse=0.5)
+    assert [line.partition(" points")[0] for line in three if "minus" in line and "twin" in line] == [
+        "twin: bad minus good -50",
+        "twin: worse minus good -50",
+    ]
+    assert three[-1] == "twin: who shares a letter was not told apart: good a, bad b, worse b"
 
 
 def test_policies_of_one_rate_need_no_number_of_trials():

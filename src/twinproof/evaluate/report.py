@@ -74,6 +74,25 @@ def _false_alarms(held: Mapping[str, Any] | None) -> str:
     return f"false alarms measured on {held['episodes']} holdout episodes, which set no threshold: {', '.join(shown)}"
 
 
+def paired(told: Mapping[str, Any]) -> list[str]:
+    """The other policies against the one under test on the same seeds; of three or more, who is apart from whom."""
+    lines = []
+    for domain, both in told.items():
+        if both is None:
+            continue
+        first = both["pairs"][0]["first"]
+        for pair in (each for each in both["pairs"] if each["first"] == first):
+            low, high = (100 * pair["difference"][end] for end in ("low", "high"))
+            points = f"{100 * pair['difference']['value']:+.0f} points ({low:+.0f} … {high:+.0f})"
+            needed = pair["trials_needed"]
+            more = "" if needed is None else f"; rates like these need {needed} trials each"
+            lines.append(f"{domain}: {pair['second']} minus {first} {points}, p {pair['p_holm']:.2g}{more}")
+        if len(both["letters"]) > 2:
+            shown = ", ".join(f"{name} {letters}" for name, letters in both["letters"].items())
+            lines.append(f"{domain}: who shares a letter was not told apart: {shown}")
+    return lines
+
+
 def trials(found: Trials, out: Path) -> None:
     """Success of every policy in every domain, what pairs say, and the claims."""
     told = found.summary
@@ -96,6 +115,8 @@ def trials(found: Trials, out: Path) -> None:
             worth = told["powered"][policy].get(name, {}).get("correlation")
             rho = "" if worth is None else f"; ρ {worth['value']:.2f} ({worth['low']:.2f} … {worth['high']:.2f})"
             say(f"    {name} minus real: {bias['value']:+.0f} points ({bias['low']:+.0f} … {bias['high']:+.0f}){rho}")
+    for line in paired(told["policies_paired"]):
+        say(f"  {line}")
     for domain, ranks in (told["agreement"] or {}).items():
         r, ceiling = ranks["pearson"], ranks["ceiling"]["pearson"]
         value = (
