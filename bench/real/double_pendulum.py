@@ -11,7 +11,6 @@ delays, chosen on the scored windows themselves.
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,12 @@ from bench.double_pendulum import DRIVEN_AT, PASSING, SCORED, TRACKED, TRACKED_A
 from bench.double_pendulum_data import DRIVEN, TRACKING, XML, Log, read
 from bench.real.public import fresh, keep, recordings, twinproof
 
-from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.posterior import Posterior
 from twinproof.nouns.split import Split
-from twinproof.nouns.strict import build
 from twinproof.nouns.theta import Theta
-from twinproof.sim.actuator_law import Actuator, ActuatorLaw
+from twinproof.sim.drive import law_of
 from twinproof.sim.driven import Driven
+from twinproof.sim.law import Law
 from twinproof.sim.scene import Scene
 
 PUBLISHED = ("1.0", "2.0")  # 1.1 and 3.0 are far worse on these runs: bench/results/double_pendulum.md
@@ -78,7 +76,7 @@ prior = [
   "body.upper.mass=0.1..3", "body.lower.mass=0.1..2", "body.lower.com_z=-0.5..-0.1", "joint.*.armature=0..0.1",
   "joint.*.frictionloss=0..1", "joint.*.damping=0..0.2", "actuator.*.delay=0..0.03",
 ]
-actuators = "law.json"
+actuators = true
 """
 
 
@@ -98,14 +96,12 @@ def write_source(folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def found(work: Path) -> dict[str, tuple[Theta, ActuatorLaw]]:
-    """What the job found: its posterior's point, and with the friction law where validation adopted it."""
-    point = Posterior.load(work / "run" / "posterior").point()
-    told = json.loads((work / "law.json").read_text())
-    laws = {name: build(Actuator, data, "law.json", ConfigError) for name, data in told["actuators"].items()}
-    made = {"parameters alone": (point, PASSING)}
-    if told["verdict"]["adopted"]:
-        made["with the friction law"] = (Theta({**point, **told["parameters"]}), ActuatorLaw(laws))
+def found(work: Path) -> dict[str, tuple[Theta, Law]]:
+    """What the job found: its posterior's point, and with the drive of its motors where validation adopted one."""
+    posterior = Posterior.load(work / "run" / "posterior")
+    made: dict[str, tuple[Theta, Law]] = {"parameters alone": (posterior.point(), PASSING)}
+    if posterior.drive is not None:
+        made["with the drive"] = (posterior.drive.applied(posterior.point()), law_of(posterior.drive))
     return made
 
 
