@@ -105,3 +105,19 @@ def test_what_the_rig_states_holds_what_pictures_do_not_tell() -> None:
     assert step[3] == pytest.approx(-0.05 * 1e-2 / (1e-2 + 1e-4))
     assert abs(step[4]) < 1e-4
     assert left[3, 3] < 1e-4
+
+
+def test_what_one_link_alone_tells_is_as_doubtful_as_its_model() -> None:
+    """The base is a little off in every camera: without it in all of them, the answer goes back to what was believed."""
+    both = Unknowns(("a", "b"), ("waist",))
+    width = len(CAMERA) + 1
+    shares = np.zeros((2, width, width + 1))
+    shares[0, -1, width - 1] = 1e6  # the joint is seen by the first link only
+    shares[1, : len(CAMERA), : len(CAMERA)] = 1e6 * np.eye(len(CAMERA))
+    told = shares[:, :, :-1].sum(axis=0), shares[:, :, -1].sum(axis=0)
+    parts = [Part(camera, *told, 0.0, episode, shares) for camera in ("a", "b") for episode in ("e", "f")]
+    behind = np.zeros(len(both))
+    behind[-1] = 0.02
+    sd = np.sqrt(np.diag(jackknifed(parts, both, behind)))
+    assert sd[-1] > 0.01
+    assert sd[:-1].max() < 1e-3

@@ -1,8 +1,9 @@
 """How sure a calibration is, and what holds it where pictures do not.
 
 A drawn outline that is a little off is so in all pictures, and all pictures of an episode share its light and plate. So
-the doubt is a jackknife: how far the answer goes without each link in each camera, and without each episode in each
-camera. A direction that hangs on one link alone (the base, which tells all cameras' turn about it) then shows as such.
+the doubt is a jackknife: how far the answer goes without each link in each camera, without each link in all cameras, and
+without each episode in each camera. A direction that hangs on one link alone (the base, which tells all cameras' turn
+about it) then shows as such: its model may be a little off everywhere.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ def jackknifed(
     H, g = H[cut] + np.diag(prior[at]), (g - prior * behind)[at]
     here, inverse = np.linalg.solve(H, g), np.linalg.inv(H)
     total = inverse @ np.diag(prior[at]) @ inverse
-    for groups in (_links(parts, unknowns), _episodes(parts, unknowns)):
+    links = _links(parts, unknowns)
+    alone = [both for shares in links.values() for both in shares]
+    everywhere = [(np.sum([H for H, _ in of], axis=0), np.sum([g for _, g in of], axis=0)) for of in links.values()]
+    for groups in (alone, everywhere if len(unknowns.cameras) > 1 else [], _episodes(parts, unknowns)):
         gone = np.array([np.linalg.solve(H - own[cut], g - pull[at]) - here for own, pull in groups])
         total += gone.T @ gone * (len(gone) - 1) / max(1, len(gone))
     whole = np.diag(LOOSE / prior)
@@ -88,14 +92,14 @@ def jackknifed(
     return whole
 
 
-def _links(parts: Sequence[Part], unknowns: Unknowns) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Curvature and pull of each link in each camera, over all frames."""
-    out = list[tuple[np.ndarray, np.ndarray]]()
+def _links(parts: Sequence[Part], unknowns: Unknowns) -> dict[int, list[tuple[np.ndarray, np.ndarray]]]:
+    """Curvature and pull of each link in each camera that sees it, over all frames."""
+    out = dict[int, list[tuple[np.ndarray, np.ndarray]]]()
     for name in unknowns.cameras:
         shares = [part.by_link for part in parts if part.camera == name and part.by_link is not None]
-        for both in np.sum(shares, axis=0) if shares else ():
+        for link, both in enumerate(np.sum(shares, axis=0) if shares else ()):
             if np.abs(both).sum() > 0:
-                out.append(_placed(both[:, :-1], both[:, -1], unknowns, name))
+                out.setdefault(link, []).append(_placed(both[:, :-1], both[:, -1], unknowns, name))
     return out
 
 
