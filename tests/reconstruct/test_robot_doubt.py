@@ -108,7 +108,7 @@ def test_what_the_rig_states_holds_what_pictures_do_not_tell() -> None:
 
 
 def test_what_one_link_alone_tells_is_as_doubtful_as_its_model() -> None:
-    """The base is a little off in every camera: without it in all of them, the answer goes back to what was believed."""
+    """The base may be off in every camera: without it in all of them, the answer goes back to what was believed."""
     both = Unknowns(("a", "b"), ("waist",))
     width = len(CAMERA) + 1
     shares = np.zeros((2, width, width + 1))

@@ -1,9 +1,9 @@
 """How sure a calibration is, and what holds it where pictures do not.
 
 A drawn outline that is a little off is so in all pictures, and all pictures of an episode share its light and plate. So
-the doubt is a jackknife: how far the answer goes without each link in each camera, without each link in all cameras, and
-without each episode in each camera. A direction that hangs on one link alone (the base, which tells all cameras' turn
-about it) then shows as such: its model may be a little off everywhere.
+the doubt is a jackknife: how far the answer goes without each link in each camera, without each link in all cameras,
+and without each episode in each camera. A direction that hangs on one link alone (the base, which tells all cameras'
+turn about it) then shows as such: its model may be a little off everywhere.
 """
 
 from __future__ import annotations
