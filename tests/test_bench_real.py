@@ -32,7 +32,7 @@ def test_tosses_become_a_job_that_is_read(tmp_path):
 
 
 def test_the_other_jobs_and_rigs_are_read(tmp_path):
-    assert tomllib.loads(double_pendulum.JOB)["identify"]["actuators"] == "law.json"
+    assert tomllib.loads(double_pendulum.JOB)["identify"]["actuators"] is True
     for k, text in enumerate((double_pendulum.RIG, hand_eye.RIG)):
         path = tmp_path / f"{k}.toml"
         path.write_text(text)

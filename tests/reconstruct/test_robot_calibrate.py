@@ -164,7 +164,7 @@ def test_uncertainties_are_of_the_size_of_the_errors(found) -> None:
     sd = np.sqrt(np.diag(found.covariance))
     assert len(found.names) == 2 * len(CAMERA) + 3
     joints = [k for k, name in enumerate(found.names) if name.startswith("joint.")]
-    assert (sd[joints] < 0.02).all()
+    assert (sd[joints] < 0.03).all()  # believed to 0.04 beforehand; links are doubted in all cameras at once too
     assert (sd > 0).all()
 
 
