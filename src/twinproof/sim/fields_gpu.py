@@ -143,9 +143,9 @@ class DeviceChannels:
     """The channels of `channels.py` on the device: the same laws, other random numbers."""
 
     def __init__(self, fields: DeviceFields, shape: tuple[int, int], period_s: float, seed: int) -> None:
-        self._wide, self._period_s, self._tick = fields.wide, period_s, 0
-        device = fields.device
-        self._random = torch.Generator(device=device).manual_seed(seed)
+        self._wide, self._period_s, device = fields.wide, period_s, fields.device
+        self._tick = torch.zeros((), dtype=torch.long, device=device)
+        self.random = torch.Generator(device=device).manual_seed(seed)
         self._fresh = torch.ones(shape[0], dtype=torch.bool, device=device)
         self._held = torch.zeros(shape, device=device)
         self._past = torch.zeros((1, *shape), device=device)  # commands, the newest first
@@ -185,7 +185,7 @@ class DeviceChannels:
         return self._held
 
     def _late(self, wanted: torch.Tensor, jitter: torch.Tensor) -> torch.Tensor:
-        draws = torch.rand((2, *wanted.shape), generator=self._random, device=wanted.device)
+        draws = torch.rand((2, *wanted.shape), generator=self.random, device=wanted.device)
         steps = torch.where(jitter > 0, torch.floor(draws[0] * jitter / self._period_s + draws[1]), 0.0).long()
         newest = torch.maximum(self._tick + steps, self._arrival[0])  # no command overtakes the one before
         self._past = torch.cat([wanted[None], self._past[:-1]])
@@ -196,7 +196,7 @@ class DeviceChannels:
     def measure(self, sensordata: torch.Tensor) -> torch.Tensor:
         """What the robot would report."""
         bias, noise, quantum = (self._wide[name] for name in SENSOR)
-        draws = torch.randn(sensordata.shape, generator=self._random, device=sensordata.device)
+        draws = torch.randn(sensordata.shape, generator=self.random, device=sensordata.device)
         measured = sensordata + bias + noise * draws
         coarse = quantum > 0
         step = torch.where(coarse, quantum, 1.0)

@@ -34,6 +34,8 @@ from twinproof.sim.worlds_kernels import INTEGRATE, check_supported, guard, keep
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
+    from twinproof.sim.replayed import DeviceTape
+
 # what a reset writes; everything else derives from it
 STATE = (
     "time", "qpos", "qvel", "act", "history", "qacc_warmstart", "ctrl", "qfrc_applied", "xfrc_applied", "mocap_pos",
@@ -79,6 +81,7 @@ class GpuWorlds:
             self.data = mjw.make_data(self.host, nworld=self.count, nconmax=contacts, njmax=constraints)
             self._names = control_names(self.host)
             self._touch = TouchSensors(self.host, touch)
+            self.tape: DeviceTape | None = None  # what records a tick that these worlds are part of
             self._graphs: dict[int | str, Any] = {}
             self._views: dict[str, torch.Tensor] = {}
             self._prepare()
@@ -101,6 +104,7 @@ class GpuWorlds:
         self._flag = wp.zeros(self.count, dtype=wp.int32)
         self._age = wp.zeros(self.count, dtype=wp.int32)
         self._flag_view, self._age_view = wp.to_torch(self._flag), wp.to_torch(self._age)
+        self._touched = torch.as_tensor(self._touch.address, device=self._flag_view.device)
         data = mujoco.MjData(host)
         self._fresh = {name: self._tensor(np.atleast_1d(getattr(data, name)), name) for name in STATE}
 
@@ -108,6 +112,11 @@ class GpuWorlds:
     def count(self) -> int:
         """How many worlds there are."""
         return len(self.thetas)
+
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        """What the worlds draw from."""
+        return (self._channels.random,)
 
     @property
     def diverged(self) -> Bool[torch.Tensor, "N"]:
@@ -240,7 +249,7 @@ class GpuWorlds:
 
     def contacts(self) -> tuple[Bool[torch.Tensor, "N pairs"], Float[torch.Tensor, "N pairs"]]:
         """Whether the pairs of `touch` touch, and the size of the force between them over the last step."""
-        address = torch.as_tensor(self._touch.address, device=self.sensordata.device)
+        address = self._touched
         force = self.sensordata[:, address[:, None] + torch.arange(1, 4, device=address.device)]
         return self.sensordata[:, address] > 0, torch.linalg.vector_norm(force, dim=-1)
 
@@ -299,6 +308,9 @@ class GpuWorlds:
         )
 
     def _launch(self, key: int | str, work: Callable[[], None]) -> None:
+        if self.tape is not None:
+            self.tape.cut(lambda: self._launch(key, work))
+            return
         with wp.ScopedDevice(self.device):
             if not self.device.is_cuda:
                 work()

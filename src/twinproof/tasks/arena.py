@@ -196,6 +196,17 @@ class Arena:
 
     def step(self, actions: Array) -> Step:
         """One tick in every world."""
+        told = self.tick(actions)
+        self.passed()
+        return told
+
+    def passed(self) -> None:
+        """A tick has passed: now and then it is looked at what would have to be waited for."""
+        self._finite.passed()
+        self.backing.passed()
+
+    def tick(self, actions: Array) -> Step:
+        """What `step` computes, without a look at what would have to be waited for: who repeats it calls `passed`."""
         self._check_actions(actions)
         clipped = self._tried(actions)
         self._sense(self.sensed.last, None)

@@ -6,13 +6,14 @@ DeviceBacking   sim.worlds_gpu.GpuWorlds, in torch tensors on the device; nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from twinproof.nouns.errors import ConfigError, MissingExtra, SimError
 from twinproof.nouns.theta import Theta
+from twinproof.sim.replayed import DeviceTape, Replayed
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
 from twinproof.tasks.noise import DeviceNoise, HostNoise
@@ -48,6 +49,8 @@ class Backing(Protocol):
     def step(self, ctrl: Array) -> None: ...
 
     def fill(self, bank: Sequence[Theta]) -> None: ...
+
+    def passed(self) -> None: ...
 
     def restart(
         self, mask: Array, qpos: Array, ctrl: Array, number: Array | None, qvel: Array | None = None
@@ -108,6 +111,9 @@ class HostBacking:
     def step(self, ctrl: Array) -> None:
         """One tick."""
         self.worlds.step(self._unwrap(ctrl))
+
+    def passed(self) -> None:
+        """Nothing: worlds on the CPU look at once."""
 
     def fill(self, bank: Sequence[Theta]) -> None:
         """The Thetas that restarts draw from."""
@@ -193,11 +199,19 @@ class DeviceBacking:
         return self.worlds.view(name)
 
     def step(self, ctrl: Array) -> None:
-        """One tick. Now and then it looks whether there was room for all contacts."""
+        """One tick."""
         self.worlds.step(ctrl)
+
+    def passed(self) -> None:
+        """A tick has passed. Now and then it looks whether there was room for all contacts."""
         self._steps += 1
         if self._steps % LOOK_EVERY == 0:
             check_room(self.worlds.overflow)
+
+    def replayed(self, owner: object, work: Callable[[Array], None]) -> Replayed:
+        """Work on a tensor that moves these worlds and keeps its state in `owner`, recorded as CUDA graphs."""
+        drawn_from = (self.noise.random, *self.worlds.generators)
+        return Replayed(owner, work, lambda: DeviceTape(drawn_from, (self.worlds,)))
 
     def fill(self, bank: Sequence[Theta]) -> None:
         """The Thetas that restarts draw from, put on the device."""

@@ -12,39 +12,50 @@ WAIT = 64  # ticks between two looks at a device that would have to be waited fo
 
 
 class Finite:
-    """Looks at what a task computed; at once where that is free, else every so many ticks, remembering the first."""
+    """Looks at what a task computed; at once where that is free, else every so many ticks, remembering the first.
+
+    Where a look costs, `check` only computes, all values of a kind side by side, and `passed` counts ticks and looks.
+    """
 
     def __init__(self, xp: Any, patient: bool, task: str) -> None:
         self._xp, self._patient, self._task = xp, patient, task
-        self._since, self._first = 0, dict[str, Array]()
+        self._since, self._first = 0, dict[str, Array]()  # by kind: the step (N, columns) of the first, or -1
+        self._widths: dict[str, dict[str, int]] = {}
 
     def check(self, kind: str, values: Mapping[str, Array], step: Array) -> None:
         """`kind` is what they are: "reward term", "observation". `step` (N,) counts the ticks of each episode."""
-        xp = self._xp
-        for name, value in values.items():
-            good = xp.isfinite(value.reshape(len(step), -1)).all(-1)
-            if self._patient:
-                if not good.all():
-                    world = int((~good).nonzero()[0].reshape(-1)[0])
-                    self._refuse(kind, name, world, int(step[world]))
-                continue
-            key = f"{kind}/{name}"
-            known = self._first.get(key)
-            found = xp.where(good, -1, step)
-            self._first[key] = found if known is None else xp.where(known >= 0, known, found)
+        xp, flat = self._xp, {name: value.reshape(len(step), -1) for name, value in values.items()}
         if not self._patient:
-            self._since += 1
-            if self._since >= WAIT:
-                self.wait()
+            self._widths[kind] = {name: int(rows.shape[1]) for name, rows in flat.items()}
+            found = xp.where(xp.isfinite(xp.concatenate([1.0 * rows for rows in flat.values()], -1)), -1, step[:, None])
+            known = self._first.get(kind)
+            self._first[kind] = found if known is None else xp.where(known >= 0, known, found)
+            return
+        for name, rows in flat.items():
+            good = xp.isfinite(rows).all(-1)
+            if not good.all():
+                world = int((~good).nonzero()[0].reshape(-1)[0])
+                self._refuse(kind, name, world, int(step[world]))
+
+    def passed(self) -> None:
+        """A tick has passed; after so many it is looked."""
+        self._since += 1
+        if not self._patient and self._since >= WAIT:
+            self.wait()
 
     def wait(self) -> None:
         """Looks now at what was remembered."""
         self._since = 0
-        for key, first in self._first.items():
-            if bool((first >= 0).any()):
-                kind, _, name = key.partition("/")
-                world = int((first >= 0).nonzero()[0].reshape(-1)[0])
-                self._refuse(kind, name, world, int(first[world]))
+        for kind, first in self._first.items():
+            if not bool((first >= 0).any()):
+                continue
+            at = 0
+            for name, width in self._widths[kind].items():
+                steps = first[:, at : at + width]
+                at += width
+                if bool((steps >= 0).any()):
+                    world = int((steps >= 0).any(-1).nonzero()[0].reshape(-1)[0])
+                    self._refuse(kind, name, world, int(steps[world][steps[world] >= 0].min()))
 
     def _refuse(self, kind: str, name: str, world: int, step: int) -> None:
         raise TaskError(

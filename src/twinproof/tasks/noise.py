@@ -49,7 +49,7 @@ class DeviceNoise:
         import torch
 
         self._count, self._device, self._torch = count, device, torch
-        self._random = torch.Generator(device=device).manual_seed(seed)
+        self.random = torch.Generator(device=device).manual_seed(seed)
 
     def restart(self, mask: Array, key: Array) -> None:
         """Nothing: the generator goes on."""
@@ -59,8 +59,8 @@ class DeviceNoise:
 
     def uniform(self, columns: int, purpose: int) -> Array:
         """Numbers in [0, 1), (N, columns)."""
-        return self._torch.rand((self._count, columns), generator=self._random, device=self._device)
+        return self._torch.rand((self._count, columns), generator=self.random, device=self._device)
 
     def normal(self, columns: int, purpose: int) -> Array:
         """Standard normal numbers, (N, columns)."""
-        return self._torch.randn((self._count, columns), generator=self._random, device=self._device)
+        return self._torch.randn((self._count, columns), generator=self.random, device=self._device)

@@ -15,6 +15,7 @@ import numpy as np
 
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.hashing import Json
+from twinproof.train.minibatches import Minibatches
 from twinproof.train.networks import first_weights
 from twinproof.train.torch_extra import seed_torch, torch_module
 from twinproof.train.vec_env import VecEnv
@@ -110,6 +111,8 @@ class PpoLearner:
             device=env.device,
         )
         self.algorithm.train_mode()
+        plain = env.device != "cpu" and type(actor) is MLPModel
+        self._minibatches = Minibatches(self.algorithm, replayed=True) if plain else None
 
     @property
     def steps(self) -> int:
@@ -147,7 +150,7 @@ class PpoLearner:
         undone by the networks' new view of the world."""
         algorithm = self.algorithm
         if int(algorithm.get_policy().obs_normalizer.count):
-            return dict(algorithm.update())
+            return dict(algorithm.update() if self._minibatches is None else self._minibatches.update())
         seen = algorithm.storage.observations.flatten(0, 1)
         algorithm.actor.update_normalization(seen)
         algorithm.critic.update_normalization(seen)
@@ -210,3 +213,5 @@ class PpoLearner:
             {"state": state, "param_groups": [{**group, "lr": rate} for group in groups]}
         )
         algorithm.learning_rate = rate
+        if self._minibatches is not None:
+            self._minibatches.forget()

@@ -17,6 +17,7 @@ import numpy as np
 from twinproof.nouns.actor import Actor
 from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.policy import Channel
+from twinproof.tasks.backing import DeviceBacking
 from twinproof.train.costs import NO_COSTS, Costs
 from twinproof.train.groups import Groups, action_scale, checked_actions
 from twinproof.train.torch_extra import torch_module
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import torch
     from tensordict import TensorDict
 
+    from twinproof.sim.replayed import Replayed
     from twinproof.tasks.arena import Arena, Step
 
 
@@ -47,7 +49,8 @@ class VecEnv:
     The group privileged holds privileged channels and the drawn parameters of each world. With `teacher` the policy
     sees privileged channels too. With `on` the network's output is a correction of a base
     policy's action. `costs` are added to the task's reward. The arena stops at numbers that are not finite. Pictures
-    are changed by `dress` (randomize.augment), each in its own way; `seen` has them as they are.
+    are changed by `dress` (randomize.augment), each in its own way; `seen` has them as they are. On a GPU a tick
+    without pictures is recorded once and replayed (sim/replayed.py); `graphs=False` runs it kernel by kernel.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class VecEnv:
         on: Base | None = None,
         costs: Costs = NO_COSTS,
         dress: Dress | None = None,
+        graphs: bool = True,
     ) -> None:
         torch = torch_module()
         self.arena, self.device, self._on, self._costs = arena, device, on, costs
@@ -75,7 +79,11 @@ class VecEnv:
         centre, half = action_scale(contract)
         self._centre = torch.as_tensor(centre, dtype=torch.float32, device=device)
         self._half = torch.as_tensor(half, dtype=torch.float32, device=device)
-        self._cut: Any = 0.0
+        self._since = 0  # ticks that were counted
+        self._cut: Any = torch.zeros((), device=device)
+        self._ticks: Replayed | None = None
+        if graphs and on is None and arena.eyes is None and isinstance(arena.backing, DeviceBacking):
+            self._ticks = arena.backing.replayed(self, self._advance)
         self._clear()
         self._told: Step | None = None
         self._theta: Any = None
@@ -87,25 +95,39 @@ class VecEnv:
         """Begins everything anew at an episode's number; with `spread` at ages all over the horizon, so that episodes
         do not all end at once."""
         self._begin(self.arena.restart(episode, spread), episode)
+        if self._ticks is not None:
+            self._ticks.forget()
         self._clear()
-        return self._observations
+        return self._observed()
 
     def get_observations(self) -> TensorDict:
         """The newest observations."""
-        return self._observations
+        return self._observed()
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """One control step of every world: observations, rewards (N,), dones (N,), extras with time_outs."""
-        torch = torch_module()
         if tuple(actions.shape) != (self.num_envs, self.num_actions):
             raise PolicyError(
                 f"the policy gave actions of the shape {tuple(actions.shape)}; {(self.num_envs, self.num_actions)} "
                 "is needed: worlds, actions."
             )
+        if self._ticks is None:
+            self._advance(actions)
+        else:
+            self._ticks(actions)
+        self._since += 1
+        self.arena.passed()
+        reward, done, cut_short = self._ended_now
+        if self._ticks is not None:  # the next tick writes over what this one found
+            reward, done, cut_short = reward.clone(), done.clone(), cut_short.clone()
+        return self._observed(), reward, done, {"time_outs": cut_short}
+
+    def _advance(self, actions: torch.Tensor) -> None:
+        """A tick, of which everything stays in attributes."""
         asked = actions if self._on is None else self._base_y(self._on) + self._on.share * actions
         cut = asked.clamp(-1.0, 1.0)
         commands = self._centre + self._half * cut
-        told = self.arena.step(commands.numpy() if self.arena.xp is np else commands)
+        told = self.arena.tick(commands.numpy() if self.arena.xp is np else commands)
         done = self._tensor(told.done)
         terms = {**told.rewards, **self._costs.terms(told, self.arena.sensed.torque)}
         reward = self._tensor(sum(terms.values()))
@@ -115,16 +137,15 @@ class VecEnv:
             self._on.actor.reset(self.num_envs, 0, np.asarray(told.done))
         self._count(told, terms)
         self._cut += (cut != asked).float().mean()
-        self.episode_length_buf = torch.where(done > 0, 0, self.episode_length_buf + 1)
+        self.episode_length_buf = torch_module().where(done > 0, 0, self.episode_length_buf + 1)
         # an end by success is no loss of what would have come: it is valued like an end by time, or hovering would pay
-        cut_short = self._tensor(told.timed_out | told.succeeded)
-        return self._observations, reward, done, {"time_outs": cut_short}
+        self._ended_now = (reward, done, self._tensor(told.timed_out | told.succeeded))
 
     def after(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The groups policy and privileged that the last step led to, before any world began anew."""
         told = self._told
         if told is None or told.final is told.observations:
-            return self._observations["policy"], self._observations.get("privileged", None)
+            return self._groups_now["policy"], self._groups_now.get("privileged", None)
         return self._flat(told.final, self.groups.policy), self._hidden(told.final, self._theta_before)
 
     def counted(self) -> dict[str, float]:
@@ -134,7 +155,10 @@ class VecEnv:
         found |= {f"reward/{name}": float(value) / steps for name, value in self._rewards.items()}
         found |= {f"clipped/{name}": float(value) / steps for name, value in self._clipped.items()}
         found["cut_actions"] = float(self._cut) / max(1, self._since)
-        self._clear()
+        self._since = 0
+        for sums in (self._ended, self._rewards, self._clipped):  # in place: a tick that is replayed writes there
+            sums.update({name: value.zero_() if hasattr(value, "zero_") else 0 for name, value in sums.items()})
+        self._cut.zero_()
         return found
 
     def _begin(self, observations: Mapping[str, Any], seed: int) -> None:
@@ -152,7 +176,6 @@ class VecEnv:
         return (self._tensor(told) - self._centre) / self._half
 
     def _count(self, told: Step, terms: Mapping[str, Any]) -> None:
-        self._since += 1
         whole = self._whole  # an episode that began in its middle, at a restart, says nothing about success
         _add(self._ended, {name: getattr(told, name) & whole for name in ENDS} | {"ended": told.done & whole})
         self._whole = whole | told.done
@@ -161,14 +184,12 @@ class VecEnv:
 
     def _clear(self) -> None:
         self._since = 0
-        self._cut = 0.0
+        self._cut.zero_()
         self._ended: dict[str, Any] = dict.fromkeys((*ENDS, "ended"), 0)
         self._rewards: dict[str, Any] = {}
         self._clipped: dict[str, Any] = {}
 
     def _look(self, observations: Mapping[str, Any]) -> None:
-        from tensordict import TensorDict
-
         self.seen = observations
         groups = {"policy": self._flat(observations, self.groups.policy)}
         self._theta = self._tensor(self.arena.theta) if self.arena.theta_ids else None
@@ -177,7 +198,15 @@ class VecEnv:
             groups["privileged"] = hidden
         for channel in self.groups.images:
             groups[f"images/{channel.name}"] = self._picture(observations[channel.name])
-        self._observations = TensorDict(groups, batch_size=[self.num_envs], device=self.device)
+        self._groups_now = groups
+
+    def _observed(self) -> TensorDict:
+        from tensordict import TensorDict
+
+        groups = self._groups_now
+        if self._ticks is not None:
+            groups = {name: value.clone() for name, value in groups.items()}
+        return TensorDict(groups, batch_size=[self.num_envs], device=self.device)
 
     def _hidden(self, observations: Mapping[str, Any], theta: Any) -> torch.Tensor | None:
         """Privileged channels and the drawn parameters, side by side; None where there are neither."""
