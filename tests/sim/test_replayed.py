@@ -10,20 +10,25 @@ import torch
 
 from tests.train.folders import ranges, scene
 from twinproof.nouns.errors import SimError
-from twinproof.sim.replayed import WARM, Held, Replayed
+from twinproof.sim.replayed import WARM, Held, Replayed, Tape
 from twinproof.tasks import reach
 from twinproof.tasks.arena import Arena, Play
 from twinproof.train.vec_env import VecEnv
 
 
-class HostTape:
+class HostTape(Tape):
     """A graph as a CPU can play it: every replay runs the work in memory that stays where it was."""
 
+    def __init__(self) -> None:
+        self._parts: list[Callable[[], None]] = []
+
     def record(self, work: Callable[[], None]) -> None:
-        self._work = work
+        self._parts.append(work)
 
     def replay(self) -> None:
-        self._work()
+        for part in self._parts:
+            part()
+            self._parts = [part]  # as a tape on a device grows while it records
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +44,7 @@ class Owner:
         self.told = Told(torch.zeros(2), torch.zeros(2))
         self.sums: dict[str, torch.Tensor] = {}
         self.past = [torch.zeros(2), torch.zeros(2)]
+        self.ticks: Replayed | None = None
 
     def tick(self, given: torch.Tensor) -> None:
         self.told = replace(self.told, command=given * 2, before=self.told.command)
@@ -51,7 +57,7 @@ Told.__module__ = "twinproof.of_a_test"
 
 def test_what_was_bound_anew_is_written_where_it_was_and_all_of_it_before_any():
     plain, owner = Owner(), Owner()
-    replayed = Replayed(owner, owner.tick, HostTape)
+    owner.ticks = replayed = Replayed(owner, owner.tick, HostTape)
     fixed = None
     for k in range(WARM + 4):
         given = torch.tensor([1.0 + k, 10.0 * k])

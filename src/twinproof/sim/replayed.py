@@ -11,6 +11,7 @@ ticks. Work that calls other graphs (a physics step of warp's) cuts: that call s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,7 +47,7 @@ class Held:
                 continue
             ours = type(value).__module__.startswith("twinproof.") and hasattr(value, "__dict__")
             inside = vars(value) if ours else value
-            if id(value) in seen or not isinstance(inside, (dict, list, tuple)):
+            if id(value) in seen or not isinstance(inside, (dict, list, tuple)) or isinstance(value, (Tape, Replayed)):
                 continue
             seen.add(id(value))
             if isinstance(inside, (dict, list)):
@@ -85,12 +86,16 @@ def write_back(before: Held, after: Held) -> None:
         old.copy_(new)
 
 
-class Tape(Protocol):
-    """What records launches and repeats them."""
+class Tape(ABC):
+    """What records launches and repeats them. Tapes and what replays them are no state of a tick."""
 
-    def record(self, work: Callable[[], None]) -> None: ...
+    @abstractmethod
+    def record(self, work: Callable[[], None]) -> None:
+        """Runs the work and writes down what it launches."""
 
-    def replay(self) -> None: ...
+    @abstractmethod
+    def replay(self) -> None:
+        """Everything that was recorded, again."""
 
 
 class Cutting(Protocol):
@@ -99,7 +104,7 @@ class Cutting(Protocol):
     tape: DeviceTape | None
 
 
-class DeviceTape:
+class DeviceTape(Tape):
     """CUDA graphs with cuts between them, one memory pool for all. `generators` are those that the work draws from."""
 
     def __init__(self, generators: Sequence[torch.Generator] = (), cutting: Sequence[Cutting] = ()) -> None:
