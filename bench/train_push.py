@@ -3,9 +3,10 @@
 `python -m bench.train_push [RESULT.json]`         4,096 worlds on cuda: environment steps a second of each variant
 `python -m bench.train_push --cpu [RESULT.json]`   a few worlds on the CPU: the accuracy alone, and that it runs
 
-A variant changes the engine's options alone: how often the contact solver may try, how much room contacts have, how
-long a physics step is. Accuracy: the expert's own commands of 48 pushes, played into worlds of the variant and of the
-scene as it is, on the CPU in float64; how far apart joints and the cube are after two seconds and after the whole push.
+A variant changes the engine's options alone: how often the contact solver may try, how long a physics step is; or
+whether ticks are replayed as CUDA graphs. Accuracy: the expert's own commands of 48 pushes, played into worlds of the
+variant and of the scene as it is, on the CPU in float64; how far apart joints and the cube are after two seconds and
+after the whole push.
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ class Variant:
     iterations: int | None = None
     line_search: int | None = None
     step_s: float = STEP_S
-    contacts: int | None = None
-    constraints: int | None = None
+    graphs: bool = True
 
     def scene(self) -> Scene:
         """The bench's scene with these options."""
@@ -61,25 +61,25 @@ class Variant:
 
 VARIANTS = {
     "as it is": Variant(),
+    "as it is, kernel by kernel": Variant(graphs=False),
     "solver 10, line search 10": Variant(10, 10),
-    "… and room for 16 contacts, 40 rows": Variant(10, 10, contacts=16, constraints=40),
-    "solver 4, line search 6, same room": Variant(4, 6, contacts=16, constraints=40),
-    "… and 4 ms a step": Variant(4, 6, 0.004, 16, 40),
+    "solver 4, line search 6": Variant(4, 6),
+    "4 ms a step": Variant(step_s=0.004),
+    "solver 4, line search 6, 4 ms a step": Variant(4, 6, 0.004),
 }
 
 
 def arena(variant: Variant, worlds: int, device: str, anew: bool = True) -> Arena:
     scene = variant.scene()
     task = push.of(scene, home=HOME, tip="hand", body="cube", rate_hz=1 / CONTROL_S, relative=True)
-    play = Play(
-        auto_reset=anew, bank=DRAWS * 16 if anew else worlds, contacts=variant.contacts, constraints=variant.constraints
-    )
+    play = Play(auto_reset=anew, bank=DRAWS * 16 if anew else worlds)
     return Arena(scene, task, worlds, draws=thetas(DRAWS), play=play, device=device)
 
 
 def throughput(variant: Variant, device: str, worlds: int) -> dict[str, Any]:
     """Training steps a second, and where a tick's time goes."""
-    mine = PpoLearner(VecEnv(arena(variant, worlds, device), device), PUSH, seed=0)
+    env = VecEnv(arena(variant, worlds, device), device, graphs=variant.graphs)
+    mine = PpoLearner(env, PUSH, seed=0)
     mine.restart(0)
     mine.iterate()
     mine.iterate()
@@ -145,6 +145,8 @@ def accuracy(count: int) -> dict[str, Any]:
     given, start, sent = pushes(count)
     begun, ends = time.process_time(), {}
     for name, variant in VARIANTS.items():
+        if not variant.graphs:
+            continue
         worlds = Worlds(variant.scene().leaner(), given, substeps=variant.substeps)
         worlds.reset(qpos=start, ctrl=sent[0])
         path = []

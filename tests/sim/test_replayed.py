@@ -22,6 +22,9 @@ class HostTape(Tape):
     def __init__(self) -> None:
         self._parts: list[Callable[[], None]] = []
 
+    def warm(self, work: Callable[[], None]) -> None:
+        work()
+
     def record(self, work: Callable[[], None]) -> None:
         self._parts.append(work)
 

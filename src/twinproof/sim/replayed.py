@@ -90,6 +90,10 @@ class Tape(ABC):
     """What records launches and repeats them. Tapes and what replays them are no state of a tick."""
 
     @abstractmethod
+    def warm(self, work: Callable[[], None]) -> None:
+        """Runs the work as it is, where it will be recorded."""
+
+    @abstractmethod
     def record(self, work: Callable[[], None]) -> None:
         """Runs the work and writes down what it launches."""
 
@@ -105,21 +109,34 @@ class Cutting(Protocol):
 
 
 class DeviceTape(Tape):
-    """CUDA graphs with cuts between them, one memory pool for all. `generators` are those that the work draws from."""
+    """CUDA graphs with cuts between them, one memory pool for all. `generators` are those that the work draws from.
+
+    It is recorded on a stream of its own, and was warm there: what autograd keeps of a first backward pass belongs to
+    the stream that it ran on.
+    """
 
     def __init__(self, generators: Sequence[torch.Generator] = (), cutting: Sequence[Cutting] = ()) -> None:
         import torch
 
         self._torch, self._generators, self._cutting = torch, tuple(generators), tuple(cutting)
         self._pool: Any = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream()
         self._parts: list[Callable[[], None]] = []
         self._graph: Any = None
 
+    def warm(self, work: Callable[[], None]) -> None:
+        """Runs the work as it is; the current stream waits for it."""
+        cuda = self._torch.cuda
+        self._stream.wait_stream(cuda.current_stream())
+        with cuda.stream(self._stream):
+            work()
+        cuda.current_stream().wait_stream(self._stream)
+
     def record(self, work: Callable[[], None]) -> None:
-        """Runs the work on a stream of its own; nothing of it is done on the device."""
+        """Runs the work in Python; nothing of it is done on the device."""
         torch = self._torch
         torch.cuda.synchronize()
-        with torch.cuda.stream(torch.cuda.Stream()):
+        with torch.cuda.stream(self._stream):
             self._begin()
             for each in self._cutting:
                 each.tape = self
@@ -163,24 +180,26 @@ class Replayed:
         self._owner, self._work, self._make = owner, work, tape
         self._given: Any = None
         self._tape: Tape | None = None
-        self._warm = WARM
+        self._warm, self._recorded = WARM, False
 
     def forget(self) -> None:
         """Records anew, after some ticks as they are."""
-        self._tape, self._warm = None, WARM
+        self._tape, self._warm, self._recorded = None, WARM, False
 
     def __call__(self, given: Any) -> None:
         """One tick."""
+        if self._tape is None:
+            self._tape = self._make()
         if self._warm > 0:
             self._warm -= 1
-            self._work(given)
+            self._tape.warm(lambda: self._work(given))
             return
         if self._given is None:
             self._given = given.clone()
         self._given.copy_(given)
-        if self._tape is None:
-            self._tape = self._make()
+        if not self._recorded:
             self._tape.record(self._once)
+            self._recorded = True
         self._tape.replay()
 
     def _once(self) -> None:

@@ -29,7 +29,7 @@ from twinproof.sim.parameters.base import nearest
 from twinproof.sim.population import Population, control_names
 from twinproof.sim.scene import Scene
 from twinproof.sim.touch import TouchSensors, with_touch
-from twinproof.sim.worlds_kernels import INTEGRATE, check_supported, guard, keep_columns
+from twinproof.sim.worlds_kernels import INTEGRATE, check_supported, guard, keep_columns, rows_for, sensing
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -47,7 +47,8 @@ SAVED = ("time", "qpos", "qvel", "act", "history", "qacc_warmstart")  # what a s
 class GpuWorlds:
     """Worlds on one device. Tensors are live and in float32; a world that diverges stays at its last good state.
 
-    `contacts` and `constraints` are how many of each one world may have on average and at most; `overflow` tells.
+    `contacts` and `constraints` are how many of each one world may have on average and at most; `overflow` tells where
+    they were not enough.
     """
 
     def __init__(
@@ -78,7 +79,8 @@ class GpuWorlds:
         with wp.ScopedDevice(self.device):
             self.model = mjw.put_model(self.host)
             self.model.opt.warn_overflow = 0  # it would print from the device; `overflow` has it
-            self.data = mjw.make_data(self.host, nworld=self.count, nconmax=contacts, njmax=constraints)
+            rows = constraints or rows_for(self.host)
+            self.data = mjw.make_data(self.host, nworld=self.count, nconmax=contacts, njmax=rows)
             self._names = control_names(self.host)
             self._touch = TouchSensors(self.host, touch)
             self.tape: DeviceTape | None = None  # what records a tick that these worlds are part of
@@ -282,12 +284,15 @@ class GpuWorlds:
         mjw.fwd_actuation(m, d)
         mjw.fwd_acceleration(m, d, factorize=True)
         mjw.solve(m, d)
-        if m.opt.run_rne_postconstraint or m.sensor_rne_postconstraint:
-            mjw.rne_postconstraint(m, d)
-        mjw.sensor_acc(m, d, skip_rne_postconstraint=True)
+        always = delays_sensors(self.host)  # sensors that remember what they read before
+        with sensing(m, always or nstep == 1) as read:
+            if m.opt.run_rne_postconstraint or (read and m.sensor_rne_postconstraint):
+                mjw.rne_postconstraint(m, d)
+            mjw.sensor_acc(m, d, skip_rne_postconstraint=True)
         INTEGRATE[m.opt.integrator](m, d)
-        for _ in range(nstep - 1):
-            mjw.step(m, d)
+        for k in range(1, nstep):
+            with sensing(m, always or k == nstep - 1):
+                mjw.step(m, d)
         state = [getattr(d, name) for name in SAVED]
         wp.launch(
             guard, self.count, [self._allowed, d.ctrl, nstep, *self._saved.values()], [*state, self._flag, self._age]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mujoco
@@ -91,6 +92,25 @@ INTEGRATE: dict[int, Callable[[Any, Any], None]] = {
     int(mjw.IntegratorType.IMPLICITFAST): mjw.implicit,
     int(mjw.IntegratorType.IMPLICIT): mjw.implicit,
 }
+
+
+FREE_ROWS = 64  # of a free body: a box between two fingers on a table, four rows a contact
+
+
+def rows_for(host: Any) -> int:
+    """Room for constraint rows in one world: all stops, friction in joints, equalities, and what free bodies touch."""
+    free = int((host.jnt_type == mujoco.mjtJoint.mjJNT_FREE).sum())
+    fixed = int(host.jnt_limited.sum() + host.tendon_limited.sum() + (host.dof_frictionloss > 0).sum() + 6 * host.neq)
+    return 32 * -(-(fixed + FREE_ROWS * max(1, free)) // 32)
+
+
+@contextmanager
+def sensing(model: Any, on: bool) -> Iterator[bool]:
+    """Physics steps in here read no sensors, unless `on`: between two ticks nobody looks."""
+    kept = model.opt.disableflags
+    model.opt.disableflags = kept if on else kept | mujoco.mjtDisableBit.mjDSBL_SENSOR
+    yield on
+    model.opt.disableflags = kept
 
 
 def check_supported(host: Any) -> None:

@@ -111,7 +111,7 @@ class PpoLearner:
             device=env.device,
         )
         self.algorithm.train_mode()
-        plain = env.device != "cpu" and type(actor) is MLPModel
+        plain = env.replays and type(actor) is MLPModel
         self._minibatches = Minibatches(self.algorithm, replayed=True) if plain else None
 
     @property

@@ -100,6 +100,11 @@ class VecEnv:
         self._clear()
         return self._observed()
 
+    @property
+    def replays(self) -> bool:
+        """Whether ticks are recorded and replayed."""
+        return self._ticks is not None
+
     def get_observations(self) -> TensorDict:
         """The newest observations."""
         return self._observed()
