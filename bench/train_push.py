@@ -66,6 +66,7 @@ VARIANTS = {
     "solver 4, line search 6": Variant(4, 6),
     "4 ms a step": Variant(step_s=0.004),
     "solver 4, line search 6, 4 ms a step": Variant(4, 6, 0.004),
+    "solver 4, line search 6, 5 ms a step": Variant(4, 6, 0.005),
 }
 
 

@@ -132,8 +132,9 @@ class GpuWorlds:
 
     @property
     def overflow(self) -> Int[torch.Tensor, "N"]:
-        """mujoco_warp's OverflowType bits: worlds with more contacts or constraints than there was room for."""
-        return self.view("overflow")
+        """mujoco_warp's OverflowType bits: worlds with more contacts or constraints than there was room for. A solver
+        that was stopped at the limit which the scene sets is no overflow."""
+        return self.view("overflow") & ~int(mjw.OverflowType.ITERATIONS)
 
     def view(self, name: str) -> torch.Tensor:
         """The live tensor (N, …) of any array of mujoco_warp's Data."""
