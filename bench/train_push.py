@@ -43,6 +43,7 @@ class Variant:
 
     iterations: int | None = None
     line_search: int | None = None
+    tolerance: float | None = None
     step_s: float = STEP_S
     graphs: bool = True
 
@@ -51,6 +52,7 @@ class Variant:
         options = f'timestep="{self.step_s:g}"'
         options += f' iterations="{self.iterations}"' if self.iterations else ""
         options += f' ls_iterations="{self.line_search}"' if self.line_search else ""
+        options += f' tolerance="{self.tolerance:g}"' if self.tolerance else ""
         return Scene(text().replace(f'timestep="{STEP_S:g}"', options), control_delay_s=0.01)
 
     @property
@@ -63,10 +65,12 @@ VARIANTS = {
     "as it is": Variant(),
     "as it is, kernel by kernel": Variant(graphs=False),
     "solver 10, line search 10": Variant(10, 10),
+    "tolerance 1e-4": Variant(tolerance=1e-4),
     "solver 4, line search 6": Variant(4, 6),
     "4 ms a step": Variant(step_s=0.004),
-    "solver 4, line search 6, 4 ms a step": Variant(4, 6, 0.004),
-    "solver 4, line search 6, 5 ms a step": Variant(4, 6, 0.005),
+    "tolerance 1e-4, 4 ms a step": Variant(tolerance=1e-4, step_s=0.004),
+    "tolerance 1e-3, 4 ms a step": Variant(tolerance=1e-3, step_s=0.004),
+    "tolerance 1e-4, 5 ms a step": Variant(tolerance=1e-4, step_s=0.005),
 }
 
 
