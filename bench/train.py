@@ -16,7 +16,7 @@ import json
 import resource
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
@@ -28,6 +28,9 @@ from twinproof.train.tally import Tally
 from twinproof.train.torch_extra import quiet_torch, seed_torch
 from twinproof.train.vec_env import VecEnv
 
+if TYPE_CHECKING:
+    from bench import train_sb3
+
 WORLDS, TARGET, LONGEST_CPU_S, ROUND_CPU_S, ROUNDS = 128, 0.95, 170.0, 3.0, 2
 OURS = Ppo(rollout=32, kl=0.0, hidden=HIDDEN)  # 4,096 samples a batch, as Stable-Baselines3 has
 WORKERS = (("Dummy", 8), ("Dummy", 32), ("Dummy", 128), ("Subproc", 2), ("Subproc", 8))
@@ -38,10 +41,11 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def ours(seed: int) -> PpoLearner:
+def ours(seed: int, ppo: Ppo = OURS, worlds: int = WORLDS, nthread: int = 2) -> PpoLearner:
     """128 worlds on two threads."""
-    arena = Arena(scene(), reach_task(), WORLDS, draws=thetas(DRAWS), seed=seed, play=Play(nthread=2, current=False))
-    learner = PpoLearner(VecEnv(arena), OURS, seed)
+    play = Play(nthread=nthread, current=False)
+    arena = Arena(scene(), reach_task(), worlds, draws=thetas(DRAWS), seed=seed, play=play)
+    learner = PpoLearner(VecEnv(arena), ppo, seed)
     seed_torch(seed, "bench", "train")
     learner.restart(seed)
     return learner
@@ -85,9 +89,9 @@ def speed() -> dict[str, Any]:
     return table | ratios
 
 
-def our_time(seed: int) -> dict[str, Any]:
+def our_time(seed: int, ppo: Ppo = OURS, worlds: int = WORLDS, nthread: int = 2) -> dict[str, Any]:
     with quiet_torch():
-        learner, tally, steps = ours(seed), Tally(), 0
+        learner, tally, steps = ours(seed, ppo, worlds, nthread), Tally(), 0
         begun, wall = cpu_s(), time.perf_counter()
         while cpu_s() - begun < LONGEST_CPU_S and not (tally.episodes >= 200 and (tally.success or 0.0) >= TARGET):
             learner.iterate()
@@ -98,13 +102,13 @@ def our_time(seed: int) -> dict[str, Any]:
     return {**told, "success": tally.success, "reached": (tally.success or 0.0) >= TARGET}
 
 
-def their_time(kind: str, workers: int, seed: int) -> dict[str, Any]:
+def their_time(kind: str, workers: int, seed: int, settings: train_sb3.Settings | None = None) -> dict[str, Any]:
     from bench import train_sb3
 
     def done(steps: int, used: float, success: float | None) -> bool:
         return used > LONGEST_CPU_S or (success or 0.0) >= TARGET
 
-    told = train_sb3.train(kind, workers, seed, done)
+    told = train_sb3.train(kind, workers, seed, done, settings or train_sb3.PLAIN)
     return {**told, "reached": told["success"] >= TARGET}
 
 
