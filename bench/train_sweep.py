@@ -22,7 +22,12 @@ GRID: dict[str, dict[str, Any]] = {
     "epochs 10": {"epochs": 10},
     "discount 0.95": {"discount": 0.95},
     "rate 2e-3": {"learning_rate": 2e-3},
-    "rate 5e-4": {"learning_rate": 5e-4},
+    "batch 2048, discount 0.95": {"batch": 2048, "discount": 0.95},
+    "batch 2048, discount 0.95, epochs 10": {"batch": 2048, "discount": 0.95, "epochs": 10},
+    "batch 2048, discount 0.95, spread 1": {"batch": 2048, "discount": 0.95, "spread": 1.0},
+    "batch 2048, discount 0.95, rate 2e-3": {"batch": 2048, "discount": 0.95, "learning_rate": 2e-3},
+    "batch 2048, discount 0.9": {"batch": 2048, "discount": 0.9},
+    "batch 1024, discount 0.95, 2 minibatches": {"batch": 1024, "discount": 0.95, "minibatches": 2},
 }
 
 

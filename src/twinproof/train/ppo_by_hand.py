@@ -34,6 +34,7 @@ class ByHand:
     def __init__(self, algorithm: Any) -> None:
         torch = torch_module()
         self._ppo, self._noise = algorithm, torch.zeros(0)
+        self._groups = dict(algorithm.storage.observations.items())
         self._cut_short = torch.zeros_like(algorithm.storage.values)
         self._log_sd = algorithm.actor.distribution.log_std_param
         self._actor = Layers(algorithm.actor.mlp, [self._log_sd])
@@ -46,11 +47,10 @@ class ByHand:
         torch, ppo, storage, tick = torch_module(), self._ppo, self._ppo.storage, self._ppo.storage.step
         if tick == 0:
             self._noise = torch.randn(storage.actions.shape, dtype=storage.actions.dtype)
-        for name, group in storage.observations.items():
+        for name, group in self._groups.items():
             group[tick] = observed[name]
         mean = self._actor(ppo.actor.get_latent(observed))
-        torch.add(mean, self._noise[tick] * self._log_sd.exp(), out=storage.actions[tick])
-        return storage.actions[tick]
+        return torch.add(mean, self._noise[tick] * self._log_sd.exp(), out=storage.actions[tick])
 
     def process_env_step(self, observed: Any, reward: Any, done: Any, extras: Any) -> None:
         """What the actions brought (N,); what they led to is asked for at the next tick."""
