@@ -137,3 +137,4 @@ def test_only_plain_networks_are_done_by_hand():
     algorithm.critic.mlp = torch.nn.Sequential(torch.nn.Linear(10, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     assert not can_be_by_hand(algorithm)
     assert not is_plain(mlp([3, 4, 2], norm=True))
+    assert not is_plain(torch.nn.Linear(3, 2))

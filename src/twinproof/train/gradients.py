@@ -26,7 +26,7 @@ def product(x: Any, weight: Any, bias: Any = None) -> Any:
 def is_plain(network: Any) -> bool:
     """Whether `Layers` can stand for a torch network: Linear, ELU, Linear, …, Linear and nothing else."""
     nn = torch_module().nn
-    parts = list(network)
+    parts = list(network) if isinstance(network, nn.Sequential) else []
     wanted = [nn.Linear if k % 2 == 0 else nn.ELU for k in range(len(parts))]
     return len(parts) % 2 == 1 and all(type(part) is kind for part, kind in zip(parts, wanted, strict=True))
 
