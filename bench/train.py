@@ -6,7 +6,8 @@ training on a GPU instead (bench/train_gpu.py), without Stable-Baselines3.
 
 1. environment steps a second and per CPU-second of physics, observations, reward and learning, the contenders in turns;
    Stable-Baselines3 with every worker count below, the best counts
-2. seconds and CPU-seconds until 95 % of the newest 400 episodes succeed, exploration included
+2. seconds and CPU-seconds until 95 % of the newest 400 episodes succeed, exploration included: medians of three seeds,
+   each contender with the settings that were its best in bench/train_sweep.py, on other seeds
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import statistics
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
@@ -28,8 +32,13 @@ from twinproof.train.tally import Tally
 from twinproof.train.torch_extra import quiet_torch, seed_torch
 from twinproof.train.vec_env import VecEnv
 
+if TYPE_CHECKING:
+    from bench import train_sb3
+
 WORLDS, TARGET, LONGEST_CPU_S, ROUND_CPU_S, ROUNDS = 128, 0.95, 170.0, 3.0, 2
 OURS = Ppo(rollout=32, kl=0.0, hidden=HIDDEN)  # 4,096 samples a batch, as Stable-Baselines3 has
+QUICK = replace(OURS, rollout=16, discount=0.95)  # of what train_sweep.py tried, the fewest steps
+SEEDS = (0, 1, 2)
 WORKERS = (("Dummy", 8), ("Dummy", 32), ("Dummy", 128), ("Subproc", 2), ("Subproc", 8))
 
 
@@ -38,10 +47,11 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def ours(seed: int) -> PpoLearner:
+def ours(seed: int, ppo: Ppo = OURS, worlds: int = WORLDS, nthread: int = 2) -> PpoLearner:
     """128 worlds on two threads."""
-    arena = Arena(scene(), reach_task(), WORLDS, draws=thetas(DRAWS), seed=seed, play=Play(nthread=2, current=False))
-    learner = PpoLearner(VecEnv(arena), OURS, seed)
+    play = Play(nthread=nthread, current=False)
+    arena = Arena(scene(), reach_task(), worlds, draws=thetas(DRAWS), seed=seed, play=play)
+    learner = PpoLearner(VecEnv(arena), ppo, seed)
     seed_torch(seed, "bench", "train")
     learner.restart(seed)
     return learner
@@ -85,9 +95,9 @@ def speed() -> dict[str, Any]:
     return table | ratios
 
 
-def our_time(seed: int) -> dict[str, Any]:
+def our_time(seed: int, ppo: Ppo = OURS, worlds: int = WORLDS, nthread: int = 2) -> dict[str, Any]:
     with quiet_torch():
-        learner, tally, steps = ours(seed), Tally(), 0
+        learner, tally, steps = ours(seed, ppo, worlds, nthread), Tally(), 0
         begun, wall = cpu_s(), time.perf_counter()
         while cpu_s() - begun < LONGEST_CPU_S and not (tally.episodes >= 200 and (tally.success or 0.0) >= TARGET):
             learner.iterate()
@@ -98,14 +108,31 @@ def our_time(seed: int) -> dict[str, Any]:
     return {**told, "success": tally.success, "reached": (tally.success or 0.0) >= TARGET}
 
 
-def their_time(kind: str, workers: int, seed: int) -> dict[str, Any]:
+def their_time(kind: str, workers: int, seed: int, settings: train_sb3.Settings | None = None) -> dict[str, Any]:
     from bench import train_sb3
 
     def done(steps: int, used: float, success: float | None) -> bool:
         return used > LONGEST_CPU_S or (success or 0.0) >= TARGET
 
-    told = train_sb3.train(kind, workers, seed, done)
+    told = train_sb3.train(kind, workers, seed, done, settings or train_sb3.PLAIN)
     return {**told, "reached": told["success"] >= TARGET}
+
+
+def times(seeds: Sequence[int]) -> dict[str, Any]:
+    """Both contenders in turns, and what ours takes as a share of theirs: medians over the seeds."""
+    from bench.train_sb3 import QUICK as THEIRS
+
+    found: dict[str, list[dict[str, Any]]] = {"ours": [], "sb3": []}
+    for seed in seeds:
+        found["ours"].append(our_time(seed, QUICK))
+        print(json.dumps({"ours": found["ours"][-1], "seed": seed}, default=_plain), flush=True)
+        found["sb3"].append(their_time("Dummy", 32, seed, THEIRS))
+        print(json.dumps({"sb3": found["sb3"][-1], "seed": seed}, default=_plain), flush=True)
+    told: dict[str, Any] = {"seeds": list(seeds), "settings": {"ours": vars(QUICK), "sb3": vars(THEIRS)}, **found}
+    for key in ("steps", "cpu_s", "wall_s"):
+        mine, theirs = (statistics.median(float(each[key]) for each in found[who]) for who in ("ours", "sb3"))
+        told[f"median {key}"] = {"ours": mine, "sb3": theirs, "ratio": mine / theirs}
+    return told
 
 
 def main() -> None:
@@ -113,6 +140,7 @@ def main() -> None:
     asked.add_argument("result", nargs="?", type=Path)
     asked.add_argument("--device", default="cpu")
     asked.add_argument("--only", choices=("speed", "time"))
+    asked.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     chosen = asked.parse_args()
     if chosen.device != "cpu":
         from bench import train_gpu
@@ -124,15 +152,8 @@ def main() -> None:
         result["speed"] = speed()
         print(json.dumps(result["speed"], indent=1), flush=True)
     if chosen.only != "speed":
-        kind, workers = "Dummy", 32
-        if "speed" in result:
-            _, kind, count = result["speed"]["ratio per_cpu_s"]["best"].split()
-            workers = int(count)
-        result["time"] = {"ours": our_time(0), f"sb3 {kind} {workers}": their_time(kind, workers, 0)}
-        first, second = result["time"].values()
-        result["time"]["ratio cpu_s"] = first["cpu_s"] / second["cpu_s"]
-        result["time"]["ratio wall_s"] = first["wall_s"] / second["wall_s"]
-        print(json.dumps(result["time"], indent=1), flush=True)
+        result["time"] = times(chosen.seeds)
+        print(json.dumps(result["time"], indent=1, default=_plain), flush=True)
     if chosen.result:
         chosen.result.write_text(json.dumps(result, indent=1, default=_plain))
 

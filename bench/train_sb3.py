@@ -11,6 +11,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,25 @@ from bench.train_scene import DRAWS, HIDDEN, reach_task, scene, thetas
 from twinproof.nouns.randomness import stream
 from twinproof.sim.instantiate import poke_model
 
-# PPO's settings: those of ours where both have them
-BATCH, MINIBATCHES, EPOCHS, DISCOUNT, TRACE, CLIP, SPREAD = 4096, 4, 5, 0.98, 0.95, 0.2, 0.6
-LEARNING_RATE = 1e-3
 MODELS = 8  # of the draws, for each environment: as many models in memory
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of its PPO, named as ours are."""
+
+    batch: int = 4096  # samples between two updates
+    minibatches: int = 4
+    epochs: int = 5
+    learning_rate: float = 1e-3
+    discount: float = 0.98
+    trace: float = 0.95
+    clip: float = 0.2
+    spread: float = 0.6
+
+
+PLAIN = Settings()  # those of ours
+QUICK = Settings(batch=2048, discount=0.95)  # of what train_sweep.py tried, the fewest CPU-seconds
 
 
 class Reach(gymnasium.Env):  # type: ignore[misc]
@@ -84,36 +100,36 @@ class Reach(gymnasium.Env):  # type: ignore[misc]
         return self._observe(), float(reward), False, success or self.tick >= self.ticks, {"is_success": success}
 
 
-def vector(kind: str, workers: int) -> Any:
+def vector(kind: str, workers: int, discount: float) -> Any:
     """Environments in this process (Dummy) or in one process each (Subproc), with normalised observations, rewards."""
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor, VecNormalize
 
     make = [lambda index=index: Reach(index) for index in range(workers)]
     inner = DummyVecEnv(make) if kind == "Dummy" else SubprocVecEnv(make, start_method="fork")
-    return VecNormalize(VecMonitor(inner, info_keywords=("is_success",)), gamma=DISCOUNT)
+    return VecNormalize(VecMonitor(inner, info_keywords=("is_success",)), gamma=discount)
 
 
-def learner(env: Any, seed: int) -> Any:
+def learner(env: Any, seed: int, settings: Settings) -> Any:
     from stable_baselines3 import PPO
 
     torch.set_num_threads(1)
     return PPO(
         "MlpPolicy",
         env,
-        n_steps=BATCH // env.num_envs,
-        batch_size=BATCH // MINIBATCHES,
-        n_epochs=EPOCHS,
-        learning_rate=LEARNING_RATE,
-        gamma=DISCOUNT,
-        gae_lambda=TRACE,
-        clip_range=CLIP,
+        n_steps=settings.batch // env.num_envs,
+        batch_size=settings.batch // settings.minibatches,
+        n_epochs=settings.epochs,
+        learning_rate=settings.learning_rate,
+        gamma=settings.discount,
+        gae_lambda=settings.trace,
+        clip_range=settings.clip,
         seed=seed,
         device="cpu",
         stats_window_size=400,
         policy_kwargs={
             "net_arch": {"pi": list(HIDDEN), "vf": list(HIDDEN)},
             "activation_fn": torch.nn.ELU,
-            "log_std_init": float(np.log(SPREAD)),
+            "log_std_init": float(np.log(settings.spread)),
         },
     )
 
@@ -128,12 +144,14 @@ def cpu_s(env: Any) -> float:
     return used.ru_utime + used.ru_stime + sum(int(stat[11]) + int(stat[12]) for stat in stats) / ticks
 
 
-def train(kind: str, workers: int, seed: int, done: Callable[[int, float, float | None], bool]) -> dict[str, float]:
+def train(
+    kind: str, workers: int, seed: int, done: Callable[[int, float, float | None], bool], settings: Settings = PLAIN
+) -> dict[str, float]:
     """Trains until `done(steps, cpu seconds, success of the newest episodes)`, asked after every rollout."""
     from stable_baselines3.common.callbacks import BaseCallback
 
-    env = vector(kind, workers)
-    model = learner(env, seed)
+    env = vector(kind, workers, settings.discount)
+    model = learner(env, seed, settings)
     begun, wall, found = cpu_s(env), time.perf_counter(), {}
 
     class Watch(BaseCallback):  # type: ignore[misc]

@@ -103,6 +103,22 @@ def test_new_parameters_at_a_reset_start_from_the_nominal_and_not_from_the_last_
     np.testing.assert_array_equal(model.body_invweight0, worlds.model.body_invweight0)
 
 
+def test_a_reset_by_number_gives_what_the_thetas_themselves_give() -> None:
+    bank = [Theta({"body.cube.mass": kg, "joint.elbow.damping": 0.3}) for kg in (0.5, 1.0, 2.0)]
+    first = Theta({"joint.shoulder.damping": 0.9})  # named by nobody in the bank: nominal afterwards
+    one, other = Worlds(scene(), [first] * 3), Worlds(scene(), [first] * 3)
+    one.fill_bank(bank)
+    one.reset([2, 0], bank=np.array([1, 2]))
+    other.reset([2, 0], thetas=[bank[1], bank[2]])
+    assert one.thetas == other.thetas == [bank[2], first, bank[1]]
+    assert one._population.changed == other._population.changed
+    for name in one._population.changed:
+        np.testing.assert_array_equal(one._batch.expand(name), other._batch.expand(name))
+    for worlds in (one, other):
+        worlds.step(np.full((3, 2), 0.4), nstep=50)
+    np.testing.assert_array_equal(one.qpos, other.qpos)
+
+
 def test_the_number_of_threads_changes_no_bit() -> None:
     thetas = [Theta({"body.cube.mass": 0.1 + 0.1 * k}) for k in range(5)]
     ends = []

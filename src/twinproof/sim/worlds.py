@@ -62,6 +62,7 @@ class Worlds:
     ) -> None:
         scene = Scene.of(scene) if isinstance(scene, Twin) else scene
         self.thetas: list[Theta] = one_each(thetas)
+        self._bank: list[Theta] = []
         self.substeps, self._seed = whole(substeps, "substeps", 1), whole(seed, "the seed", 0)
         self.scene = with_touch(scene, touch)
         self.limits = limits or Limits()
@@ -209,6 +210,7 @@ class Worlds:
         indices: np.ndarray | Sequence[int] | None = None,
         *,
         thetas: Sequence[Theta] | None = None,
+        bank: np.ndarray | None = None,
         keyframe: str | int | None = None,
         qpos: np.ndarray | None = None,
         qvel: np.ndarray | None = None,
@@ -216,9 +218,12 @@ class Worlds:
     ) -> None:
         """Starts some worlds (all where None) afresh: at the model's defaults, a keyframe, or the state given.
 
-        New `thetas`, one for each, are applied to the nominal. `ctrl` is what delayed actuators were sent before.
+        New `thetas`, one for each, are applied to the nominal; or `bank`, numbers of Thetas that `fill_bank` took in.
+        `ctrl` is what delayed actuators were sent before.
         """
         rows, order = self._rows(indices)
+        if bank is not None:
+            thetas = [self._bank[k] for k in bank]
         if thetas is not None and len(thetas) != len(rows):
             raise SimError(f"{len(rows)} worlds were given {len(thetas)} Thetas. Give one each.")
         if not len(rows):
@@ -227,7 +232,7 @@ class Worlds:
         asked = (("qpos", qpos, model.nq), ("qvel", qvel, model.nv), ("ctrl", ctrl, model.nu))
         given = {name: given_state(name, value, len(rows), width) for name, value, width in asked if value is not None}
         if thetas is not None:
-            self.set_thetas(rows, [thetas[k] for k in order])
+            self._give(rows, [thetas[k] for k in order], None if bank is None else bank[order])
         batch = self._batch
         batch.reset(rows, key, stage=_NOTHING)
         for name, state in given.items():
@@ -266,10 +271,21 @@ class Worlds:
         rows, order = self._rows(indices)
         if len(thetas) != len(rows):
             raise SimError(f"{len(rows)} worlds were given {len(thetas)} Thetas. Give one each.")
+        self._give(rows, [thetas[k] for k in order], None)
+
+    def fill_bank(self, thetas: Sequence[Theta]) -> None:
+        """The Thetas that resets can draw from by number, worked out once."""
+        self._bank = list(thetas)
+        if self._driver is None and not self._population.compiled:
+            self._population.keep(self._bank)
+
+    def _give(self, rows: np.ndarray, chosen: Sequence[Theta], numbers: np.ndarray | None) -> None:
         for row in rows[self._diverged[rows]]:
             self.why(int(row))  # while the parameters with which it diverged are still there
-        chosen = [thetas[k] for k in order]
-        self._apply(rows, chosen)
+        if numbers is None or self._driver is not None or self._population.compiled:
+            self._apply(rows, chosen)
+        else:
+            self._population.apply_kept(numbers, rows)
         for row, theta in zip(rows, chosen, strict=True):
             self.thetas[row] = theta
         if self._sensors is not None:

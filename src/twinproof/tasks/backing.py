@@ -89,7 +89,6 @@ class HostBacking:
             scene, thetas, touch=touch, substeps=substeps, current=play.current, nthread=play.nthread, seed=seed
         )
         self.model: Any = self.worlds.model
-        self._bank: list[Theta] = []
         self.xp: Any = np
         self._wrap: Any = lambda array: array
         self._unwrap: Any = lambda array: array
@@ -117,17 +116,17 @@ class HostBacking:
 
     def fill(self, bank: Sequence[Theta]) -> None:
         """The Thetas that restarts draw from."""
-        self._bank = list(bank)
+        self.worlds.fill_bank(bank)
 
     def restart(self, mask: Array, qpos: Array, ctrl: Array, number: Array | None, qvel: Array | None = None) -> None:
         """Starts the worlds of the mask in these states (N, …), at rest without a `qvel`, with the bank's Theta of each
         number."""
         rows = np.flatnonzero(self._unwrap(mask))
         if len(rows):
-            thetas = None if number is None else [self._bank[k] for k in self._unwrap(number)[rows]]
+            bank = None if number is None else self._unwrap(number)[rows]
             moving = None if qvel is None else self._unwrap(qvel)[rows]
             state = {"qpos": self._unwrap(qpos)[rows], "qvel": moving, "ctrl": self._unwrap(ctrl)[rows]}
-            self.worlds.reset(rows, thetas=thetas, **state)
+            self.worlds.reset(rows, bank=bank, **state)
 
     def set_thetas(self, rows: np.ndarray, thetas: Sequence[Theta]) -> None:
         """Gives some worlds these Thetas, applied to the nominal."""

@@ -17,6 +17,7 @@ from twinproof.nouns.errors import PolicyError
 from twinproof.nouns.hashing import Json
 from twinproof.train.minibatches import Minibatches
 from twinproof.train.networks import first_weights
+from twinproof.train.ppo_by_hand import ByHand, can_be_by_hand
 from twinproof.train.torch_extra import seed_torch, torch_module
 from twinproof.train.vec_env import VecEnv
 from twinproof.train.written import Trained
@@ -113,6 +114,7 @@ class PpoLearner:
         self.algorithm.train_mode()
         plain = env.replays and type(actor) is MLPModel
         self._minibatches = Minibatches(self.algorithm, replayed=True) if plain else None
+        self._rule = ByHand(self.algorithm) if can_be_by_hand(self.algorithm) else self.algorithm
 
     @property
     def steps(self) -> int:
@@ -125,22 +127,22 @@ class PpoLearner:
 
     def iterate(self) -> dict[str, float]:
         """One rollout of every world and the update on it: losses, spread, learning rate, seconds of both parts."""
-        torch, algorithm, env = torch_module(), self.algorithm, self.env
+        torch, algorithm, rule, env = torch_module(), self.algorithm, self._rule, self.env
         begun = time.perf_counter()
         observed = env.get_observations()
         with torch.no_grad():
             for _ in range(self.ppo.rollout):
-                observed, reward, done, extras = env.step(algorithm.act(observed))
+                observed, reward, done, extras = env.step(rule.act(observed))
                 # returns of about ten rewards a step, whatever the discount: smaller ones drown in Adam's own jitter
-                algorithm.process_env_step(observed, 10 * (1 - self.ppo.discount) * reward, done, extras)
-            algorithm.compute_returns(observed)
+                rule.process_env_step(observed, 10 * (1 - self.ppo.discount) * reward, done, extras)
+            rule.compute_returns(observed)
         collected = time.perf_counter()
         if not bool(torch.isfinite(algorithm.storage.returns).all()):
             raise PolicyError(
                 "PPO diverged: the critic's values are not finite. Lower the learning rate, or the reward's weights."
             )
         told = {f"loss/{name}": float(value) for name, value in self._update().items()}
-        told["spread"] = float(algorithm.get_policy().output_std.detach().mean())
+        told["spread"] = float(algorithm.get_policy().distribution.log_std_param.detach().exp().mean())
         told["learning_rate"] = float(algorithm.learning_rate)
         told["collect_s"], told["learn_s"] = collected - begun, time.perf_counter() - collected
         return told
@@ -150,7 +152,7 @@ class PpoLearner:
         undone by the networks' new view of the world."""
         algorithm = self.algorithm
         if int(algorithm.get_policy().obs_normalizer.count):
-            return dict(algorithm.update() if self._minibatches is None else self._minibatches.update())
+            return dict(self._rule.update() if self._minibatches is None else self._minibatches.update())
         seen = algorithm.storage.observations.flatten(0, 1)
         algorithm.actor.update_normalization(seen)
         algorithm.critic.update_normalization(seen)
