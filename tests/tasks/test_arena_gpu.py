@@ -62,6 +62,33 @@ def test_worlds_on_the_gpu_begin_anew_by_themselves():
     assert done >= 64
 
 
+@pytest.mark.gpu
+@on_gpu
+def test_ticks_that_are_replayed_are_the_ticks_that_run_kernel_by_kernel():
+    import torch
+
+    from twinproof.train.vec_env import VecEnv
+
+    task = task_named("push", lab_scene("push"), home=home("push"), relative=True)
+    worlds = [Arena(task.machine.scene, task, 64, play=Play(bank=64), device="cuda:0") for _ in range(2)]
+    plain, replayed = (VecEnv(arena, "cuda:0", graphs=k == 1) for k, arena in enumerate(worlds))
+    assert replayed.replays
+    assert not plain.replays
+    for begin in (0, 3):  # a restart records anew
+        for env in (plain, replayed):
+            env.restart(begin, spread=True)
+        ended = 0
+        for k in range(60):
+            action = torch.full((64, plain.num_actions), 0.2 * (k % 3 - 1), device="cuda:0")
+            one, other = plain.step(action), replayed.step(action)
+            torch.testing.assert_close(one[0]["policy"], other[0]["policy"], atol=2e-3, rtol=1e-3)
+            torch.testing.assert_close(one[1], other[1], atol=2e-3, rtol=1e-3)
+            assert bool((one[2] == other[2]).all())
+            ended += int(one[2].sum())
+        assert ended > 0
+        assert plain.counted() == pytest.approx(replayed.counted(), abs=1e-2)
+
+
 def test_a_gpu_that_is_absent_is_said(monkeypatch):
     import torch
 
