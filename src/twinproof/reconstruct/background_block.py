@@ -79,11 +79,11 @@ def found_background(
     thing = thing if looks is None else looks(replace(kept, views=_as_masked(even.views, kept.views)))
     behind = joined([part for part in filled(done.splats, even, table) if part is not None])
     all_of_it = replace(done, splats=joined([behind, thing]))
-    whole = judge(all_of_it, bare, apart)
+    whole = judge(all_of_it, bare, apart, flips=False)
     only = [
         replace(v, mask=np.where(v.mask == 1, 0, -1)) for v in apart.views if v.mask is not None and (v.mask == 1).any()
     ]
-    inside = judge(all_of_it, bare, Views(tuple(only))) if only else []
+    inside = judge(all_of_it, bare, Views(tuple(only)), flips=False) if only else []
     return FoundBackground(
         behind,
         thing,
