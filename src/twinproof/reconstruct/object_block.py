@@ -189,8 +189,9 @@ def with_background(
     figures = {k: float(v) for k, v in figures.items() if np.isfinite(v)}
     declared = (*found.declared, *said(behind.splats))
     found = replace(
-        found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures, declared=declared
-    )
+        found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures, declared=declared,
+        notes=(*found.notes, *behind.notes),
+    )  # fmt: skip
     return baked(found, own[0])
 
 
