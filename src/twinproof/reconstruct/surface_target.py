@@ -71,9 +71,9 @@ def targets_of(sights: Sequence[Sight], margin_px: int, device: str = "cpu", ali
 
 def together(batch: Sequence[Target]) -> list[list[int]]:
     """The places in a batch of what can be drawn at once: pictures of one size."""
-    by_size = dict[tuple[int, int], list[int]]()
+    by_size = dict[tuple[int, ...], list[int]]()
     for k, target in enumerate(batch):
-        by_size.setdefault(target.distance.shape, []).append(k)  # type: ignore[arg-type]
+        by_size.setdefault(target.distance.shape, []).append(k)
     return list(by_size.values())
 
 
