@@ -106,7 +106,7 @@ def refine_section() -> dict[str, Any]:
     from tests.reconstruct.solids import ball, dented, solid
 
     from twinproof.reconstruct.surface import bind
-    from twinproof.reconstruct.surface_refine import Refining, Sight, refine, sights_of
+    from twinproof.reconstruct.surface_refine import Refining, refine, sights_of
 
     true = solid(dented, voxel=0.002)
     views, _ = pictures(true, 14, size=(160, 128), focal=280.0)

@@ -22,7 +22,8 @@ PYTHON = sys.executable
 # Splats are fitted and differentiated with torch (extra learn); drawing them on the CPU needs none.
 NEED_LEARN = ("torch_render", "picture_loss", "splat.cuda", "splat.worlds", "splat_fit", "splat_state", "splat_density",
               "splat_cuda", "splat_judge", "splat_command", "splat_shape", "reconstruct.surface",
-              "surface_refine", "surface_draw", "surface_smooth", "surface_colour")  # fmt: skip
+              "surface_refine", "surface_draw", "surface_smooth", "surface_colour", "surface_target",
+              "surface_among")  # fmt: skip
 
 
 def run(*arguments: object) -> int:

@@ -16,9 +16,11 @@ from twinproof.reconstruct.mesh_mend import simplified  # noqa: E402
 from twinproof.reconstruct.surface import bind, frames, quaternions  # noqa: E402
 from twinproof.reconstruct.surface_colour import on_face, read_colours  # noqa: E402
 from twinproof.reconstruct.surface_draw import edge_drawn  # noqa: E402
-from twinproof.reconstruct.surface_refine import Refining, Sight, refine, sights_of  # noqa: E402
+from twinproof.reconstruct.surface_refine import Refining, refine, sights_of  # noqa: E402
+from twinproof.reconstruct.surface_target import Sight, targets_of, together  # noqa: E402
 from twinproof.sim.mesh_raster import rasterise  # noqa: E402
-from twinproof.sim.render_camera import Camera  # noqa: E402
+from twinproof.sim.render_camera import Camera, pixel_rays  # noqa: E402
+from twinproof.sim.silhouette import Silhouette  # noqa: E402
 from twinproof.sim.splat.render import render  # noqa: E402
 
 CORNERS = torch.tensor([[[0, 0, 0], [0.3, 0.1, 0], [0.1, 0.2, 0.1]]], dtype=torch.float64)
@@ -129,7 +131,8 @@ def test_a_pixel_reads_the_colour_of_the_place_that_it_sees() -> None:
     mesh = ball(voxel=0.004)
     _, cameras = pictures(mesh, 1)
     places = torch.tensor(mesh.vertices, dtype=torch.float64)
-    some, found = read_colours(places, mesh, places, cameras[0])  # colours that say where they stand
+    rays = torch.tensor(pixel_rays(cameras[0].lens))
+    some, found = read_colours(places, mesh, places, cameras[0], rays)  # colours that say where they stand
     seen = rasterise(mesh, cameras[0])
     exact = np.einsum("nc,ncd->nd", seen.weights[some], mesh.vertices[mesh.faces[seen.face[some]]])
     assert found.numpy() == pytest.approx(exact, abs=1e-9)
@@ -155,6 +158,53 @@ def test_colours_are_in_the_history_of_a_refinement() -> None:
     views, _ = pictures(ball(voxel=0.006), 3)
     refined = refine(bind(ball(voxel=0.012), 1), sights_of(views, "thing"), Refining(steps=3, colour_steps=2))
     assert "colour" in refined.history[0]
+
+
+def test_what_a_gpu_does_gives_the_same_surface() -> None:
+    """Views cut to one size and drawn at once, an inverse for the solve, tensors where they are told: all but the
+    engine, which is held to the CPU's elsewhere. The name "cpu:0" takes that way with the CPU's engine."""
+    views, _ = pictures(solid(dented, voxel=0.004), 8)
+    sights, start = sights_of(views, "thing"), bind(simplified(ball(0.047), 500)[0], 1, "thing")
+    how = Refining(steps=12, colour_steps=6, bands=4, area_weight=0.1)
+    here, there = refine(start, sights, how), refine(start, sights, how, device="cpu:0")
+    moved = np.abs(here.mesh.vertices - start.mesh.vertices).max()
+    assert moved > 5e-4
+    assert np.abs(here.mesh.vertices - there.mesh.vertices).max() < 0.01 * moved
+    assert here.splats.sh == pytest.approx(there.splats.sh, abs=2e-3)
+    assert here.splats.logit_opacities == pytest.approx(there.splats.logit_opacities, abs=1e-3)
+
+
+def test_cuts_of_one_size_show_the_same_and_know_nothing_beyond_the_picture() -> None:
+    views, _ = pictures(box((0.1, 0.06, 0.04)), 6)
+    sights = sights_of(views, "thing")
+    own, alike = targets_of(sights, 6), targets_of(sights, 6, alike=True)
+    assert len(together(own)) > 1
+    assert together(alike) == [list(range(6))]
+    for a, b in zip(own, alike, strict=True):
+        height, width = a.distance.shape
+        assert torch.equal(a.rgb * a.inside[..., None], (b.rgb * b.inside[..., None])[:height, :width])
+        assert float(a.mask.sum()) == float(b.mask.sum())
+        assert float(a.inside.sum()) == float(b.inside.sum())
+        assert torch.allclose(a.rays, b.rays[:height, :width])
+    corner = np.zeros_like(sights[0].silhouette.mask)
+    corner[-9:, -9:] = 1
+    last = targets_of([sights[0], Sight(Silhouette(corner, sights[0].silhouette.camera))], 6, alike=True)[1]
+    assert last.distance.shape == own[0].distance.shape
+    top, left = last.known.shape[0] - int(last.known[:, 0].sum()), last.known.shape[1] - int(last.known[0].sum())
+    assert (top > 0, left > 0, float(last.mask.sum())) == (True, True, 81)
+    assert float(last.known[-top:].sum() + last.known[:, -left:].sum()) == 0
+
+
+def test_what_is_not_known_lends_the_object_no_colour() -> None:
+    """An arm before the object touches it on three sides: the distance to its edge says inside, the mask does not."""
+    views, _ = pictures(box((0.1, 0.06, 0.04)), 2)
+    whole = sights_of(views, "thing")[0]
+    mask = np.array(whole.silhouette.mask)
+    row = int(np.nonzero((mask == 1).any(axis=1))[0].mean())
+    mask[row - 5 : row + 6][mask[row - 5 : row + 6] == 1] = -1
+    (target,) = targets_of([Sight(Silhouette(mask, whole.silhouette.camera), whole.rgb)], 6)
+    assert float(target.inside.sum()) > 0
+    assert float((target.inside * (1 - target.known)).sum()) == 0
 
 
 def test_what_hides_the_object_is_taken_as_not_known() -> None:

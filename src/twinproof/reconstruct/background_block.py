@@ -12,8 +12,8 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.splats import Splats, joined
 from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct.background_fill import filled
+from twinproof.reconstruct.lens_shade import found_shades, on_plane, said
 from twinproof.sim.grid import Plane
-from twinproof.sim.render_camera import Lens, pixel_rays
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -37,6 +37,7 @@ class FoundBackground:
     object_ssim: float
     views: int
     apart: int
+    notes: tuple[str, ...] = ()
 
 
 Looks = Callable[[Views], Splats]  # the object's surfels, in the colours of views
@@ -60,30 +61,38 @@ def found_background(
     `more` are pictures of the background at other times (at_other_times). What none shows is made up where the table
     is, so that the object can be taken away and leaves neither a hole nor its ghost.
 
-    Exposure drifts from picture to picture. The background's fit tells it, so `looks`, where given, makes the object's
-    colours anew from pictures with an even one.
+    Lenses darken corners (lens_shade) and exposure drifts from picture to picture. The first is taken out before, the
+    background's fit tells the second, and `looks`, where given, makes the object's colours anew from even pictures;
+    then both are corrected where they meet (surface_among).
     """
     from twinproof.reconstruct.splat_fit import fit
     from twinproof.reconstruct.splat_judge import judge
     from twinproof.reconstruct.splat_recipe import Growth, Recipe
+    from twinproof.reconstruct.surface_among import settled_among
+    from twinproof.reconstruct.surface_refine import sights_of
 
     kept, apart = kept_and_apart(views)
     if not apart.views or steps == 0:
         return None
-    shown = [_without(view) for view in (*kept.views, *more)]
+    raw = [_without(view) for view in (*kept.views, *more)]
+    shades = found_shades(Views(tuple(raw)), table)
+    shown = [shades.flat(view) for view in raw]
     points, colours = _on_table(shown, table)
     bare = Views(tuple(shown), points, colours)
     recipe = Recipe(iterations=steps, flat=True, degree=0, growth=Growth(most=8000))
     done = fit(bare, recipe, device=device, progress=progress)
     even = _even(bare, done.exposures)
-    thing = thing if looks is None else looks(replace(kept, views=_as_masked(even.views, kept.views)))
     behind = joined([part for part in filled(done.splats, even, table) if part is not None])
+    if looks is not None:
+        own = replace(kept, views=_as_masked(even.views, kept.views))
+        sights = sights_of(own, kept.groups[1])
+        behind, thing = settled_among(behind, looks(own), sights, progress=progress, device=device)
     all_of_it = replace(done, splats=joined([behind, thing]))
-    whole = judge(all_of_it, bare, apart)
+    whole = judge(all_of_it, bare, apart, shading=shades.factor, flips=False)
     only = [
         replace(v, mask=np.where(v.mask == 1, 0, -1)) for v in apart.views if v.mask is not None and (v.mask == 1).any()
     ]
-    inside = judge(all_of_it, bare, Views(tuple(only))) if only else []
+    inside = judge(all_of_it, bare, Views(tuple(only)), shading=shades.factor, flips=False) if only else []
     return FoundBackground(
         behind,
         thing,
@@ -93,6 +102,7 @@ def found_background(
         _mean([each.ssim for each in inside]),
         len(kept.views),
         len(apart.views),
+        said(shades, raw),
     )
 
 
@@ -124,13 +134,7 @@ def _on_table(views: list[PosedView], table: Plane) -> tuple[Float[np.ndarray, "
     """Points where pixels of the background meet the table, with their colours."""
     points, colours = list[np.ndarray](), list[np.ndarray]()
     for view in views:
-        k, (height, width) = view.intrinsics, view.rgb.shape[:2]
-        rays = pixel_rays(Lens(width, height, k.fx, k.fy, k.cx, k.cy, k.distortion))
-        along = np.concatenate([rays, np.ones((height, width, 1))], axis=2) @ view.T_world_camera[:3, :3].T
-        origin = view.T_world_camera[:3, 3]
-        slope = along @ np.array(table.normal)
-        far = -float(table.above(origin)) / np.where(np.abs(slope) > 1e-3, slope, np.inf)
-        places = origin + far[..., None] * along
+        places, far = on_plane(view, table)
         use = (far > 0.02) & (np.linalg.norm(places, axis=2) < REACH_M) & (view.mask == 0)
         rows = np.flatnonzero(use)[:: max(1, int(use.sum() * len(views) / POINTS))]
         points.append(places.reshape(-1, 3)[rows])

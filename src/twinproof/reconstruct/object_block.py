@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.masks_track import Track
     from twinproof.reconstruct.segmenters import Segmenter
     from twinproof.reconstruct.shape import Shape
-    from twinproof.reconstruct.surface_refine import Refined, Sight
+    from twinproof.reconstruct.surface_refine import Refined
+    from twinproof.reconstruct.surface_target import Sight
 
 FORMAT = "twinproof/reconstruct-object/5"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
@@ -127,7 +128,7 @@ class Shaping:
     segmenter: Segmenter | None = None
     generator: Generator | None = None
     background: int = 0
-    device: str = "cpu"  # where the background is fitted
+    device: str = "cpu"  # where surface, colours and background are fitted
 
 
 def found_object(
@@ -155,7 +156,7 @@ def found_object(
 
         found = generated(views, which, name or which, table, how.generator, told)
     else:
-        found = shaped(kept, which, name or which, table, told, progress)
+        found = shaped(kept, which, name or which, table, told, progress, how.device)
     found = replace(found, went_m=_went(masks.tracks[which]), pictures=_used(views, clips))
     elsewhen = at_other_times(clips, masks.labels, views) if how.background else ()
     return with_background(found, views, table, how, progress, elsewhen)
@@ -176,7 +177,7 @@ def with_background(
 
     def looks(even: Views) -> Splats:
         own.append(even)
-        return coloured(found.mesh.moved(T), sights_of(even, group), found.name, how_seen, progress)
+        return coloured(found.mesh.moved(T), sights_of(even, group), found.name, how_seen, progress, how.device)
 
     behind = found_background(views, placed(found.splats, T), table, how.background, progress, how.device, looks, more)
     if behind is None:
@@ -188,8 +189,9 @@ def with_background(
     figures = {k: float(v) for k, v in figures.items() if np.isfinite(v)}
     declared = (*found.declared, *said(behind.splats))
     found = replace(
-        found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures, declared=declared
-    )
+        found, splats=placed(behind.thing, back), background=behind.splats, held_out=figures, declared=declared,
+        notes=(*found.notes, *behind.notes),
+    )  # fmt: skip
     return baked(found, own[0])
 
 
@@ -285,8 +287,9 @@ def _when_seen(view: PosedView, group: int, clips: Mapping[str, Clip]) -> PosedV
 
 
 def shaped(
-    views: Views, group: str, name: str, table: Plane, notes: Sequence[str] = (), progress: Progress = quiet
-) -> FoundObject:
+    views: Views, group: str, name: str, table: Plane, notes: Sequence[str] = (), progress: Progress = quiet,
+    device: str = "cpu",
+) -> FoundObject:  # fmt: skip
     """An object's mesh and looks from masked views of one moment, in a frame at the middle of its volume.
 
     Tips that stick out of a hull move the middle of the box around it by half their length, and this one hardly.
@@ -303,7 +306,7 @@ def shaped(
             "a scan by the wrist camera or a depth camera, or give a generator (docs/reconstruct.md)."
         )
     first = _first_shape(views, group, shown, table, deep)
-    done = _refined(first.mesh, shown, name, table, deep, progress)
+    done = _refined(first.mesh, shown, name, table, deep, progress, device)
     middle = np.eye(4)
     middle[:3, 3] = mass_properties(done.mesh, mass_kg=1.0).com_m
     back = np.linalg.inv(middle)
@@ -325,7 +328,9 @@ def _first_shape(views: Views, group: str, shown: Sequence[Sight], table: Plane,
     return shape_from_masks(outlines, recipe, support=table)
 
 
-def _refined(mesh: Mesh, shown: Sequence[Sight], name: str, table: Plane, deep: bool, progress: Progress) -> Refined:
+def _refined(
+    mesh: Mesh, shown: Sequence[Sight], name: str, table: Plane, deep: bool, progress: Progress, device: str
+) -> Refined:
     """The mesh pulled by outlines, colours and depth; where one picture alone shows it, only painted.
 
     The least surface stands in for what outlines leave open at the top, and depth leaves nothing open there.
@@ -339,7 +344,7 @@ def _refined(mesh: Mesh, shown: Sequence[Sight], name: str, table: Plane, deep: 
     if len(shown) < 2:
         return Refined(painted(bound, bound.vertices, shown))
     how = Refining(area_weight=0.0 if deep else AREA, support=table)
-    return refine(bound, shown, how, progress=progress)
+    return refine(bound, shown, how, progress=progress, device=device)
 
 
 def _iou(splats: Splats, sight: Sight) -> float:

@@ -6,7 +6,7 @@ fitted ones. Three figures: PSNR, SSIM, and FLIP, a perceptual distance that nee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,20 +63,33 @@ def exposure_for(name: str, fitted_names: Sequence[str], exposures: np.ndarray) 
     return mean
 
 
-def drawn(splats: Splats, view: PosedView, exposure: np.ndarray, device: Device = CPU) -> np.ndarray:
+Shading = Callable[[PosedView], np.ndarray]  # what a view's camera multiplies its pixels with (H, W, 3)
+
+
+def drawn(
+    splats: Splats, view: PosedView, exposure: np.ndarray, device: Device = CPU, shading: Shading | None = None
+) -> np.ndarray:
     """The view as the scene shows it, 0 to 1."""
-    picture = render(splats, Camera(lens_of(view), view.T_world_camera), device).colour
-    shown: np.ndarray = np.clip(picture * exposure[0] + exposure[1], 0, 1)
+    picture = render(splats, Camera(lens_of(view), view.T_world_camera), device).colour * exposure[0] + exposure[1]
+    shown: np.ndarray = np.clip(picture if shading is None else picture * shading(view), 0, 1)
     return shown
 
 
-def judge(fitted: Fitted, fitted_views: Views, apart: Views, device: Device = CPU) -> tuple[Judged, ...]:
-    """Figures and pictures of every view that was held out."""
+def judge(
+    fitted: Fitted,
+    fitted_views: Views,
+    apart: Views,
+    device: Device = CPU,
+    shading: Shading | None = None,
+    flips: bool = True,
+) -> tuple[Judged, ...]:
+    """Figures and pictures of every view that was held out. Without `flips` FLIP, which takes longest, is NaN."""
     names, found = [view.name for view in fitted_views.views], []
     for view in apart.views:
-        picture = drawn(fitted.splats, view, exposure_for(view.name, names, fitted.exposures), device)
+        picture = drawn(fitted.splats, view, exposure_for(view.name, names, fitted.exposures), device, shading)
         counts = None if view.mask is None else view.mask >= 0
-        figures = psnr(view.rgb, picture, counts), ssim(view.rgb, picture, counts), flip(view.rgb, picture, counts)
+        perceived = flip(view.rgb, picture, counts) if flips else float("nan")
+        figures = psnr(view.rgb, picture, counts), ssim(view.rgb, picture, counts), perceived
         found.append(Judged(view.name, *figures, (picture * 255 + 0.5).astype(np.uint8)))
     return tuple(found)
 

@@ -22,6 +22,7 @@ import torch
 from twinproof.nouns.errors import MeshError
 from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.splats import SH0, Splats
+from twinproof.reconstruct.surface_smooth import faces_on
 from twinproof.sim.splat.torch_render import Scene
 
 if TYPE_CHECKING:
@@ -62,21 +63,23 @@ class Bound:
     def scene(
         self, vertices: Float[torch.Tensor, "V 3"] | None = None, looks: Looks | None = None, still: bool = False
     ) -> Scene:
-        """The discs as the rasteriser takes them, with gradients to whatever asks for them.
+        """The discs as the rasteriser takes them, on the vertices' device, with gradients to whatever asks for them.
 
         With `still` no slope goes through the sizes of triangles: smaller discs show sharper colours, and a fit would
         shrink the mesh for that.
         """
-        points, looks = self.vertices if vertices is None else vertices, looks or self.looks
-        faces = torch.tensor(self.mesh.faces, dtype=torch.int64)
-        frame = frames(points[faces])
-        weights = torch.tensor(self.weights, dtype=points.dtype)
-        means = torch.einsum("kc,fcd->fkd", weights, points[faces])
+        points = self.vertices if vertices is None else vertices
+        device = points.device
+        looks = Looks(*(each.to(device) for each in looks or self.looks))
+        corners = points[faces_on(self.mesh, str(device))]
+        frame = frames(corners)
+        weights = torch.tensor(self.weights, dtype=points.dtype, device=device)
+        means = torch.einsum("kc,fcd->fkd", weights, corners)
         sizes = frame.sizes.detach() if still else frame.sizes
         size = COVER / self.per_face**0.5 * sizes[:, None] * looks.log_size.exp().reshape(-1, self.per_face, 1)
         lift = looks.offset.reshape(-1, self.per_face, 1) * size.mean(dim=2, keepdim=True)
         means = means + lift * frame.normal[:, None]
-        thin = torch.full((*size.shape[:2], 1), float(np.log(THIN)))
+        thin = torch.full((*size.shape[:2], 1), float(np.log(THIN)), device=device)
         quats = frame.quats[:, None].expand(-1, self.per_face, -1)
         return Scene(
             means.reshape(-1, 3),
@@ -84,13 +87,13 @@ class Bound:
             torch.cat([size.clamp(min=THIN).log(), thin], dim=2).reshape(-1, 3),
             looks.logits,
             looks.sh,
-            torch.zeros(len(self), dtype=torch.int64),
+            torch.zeros(len(self), dtype=torch.int64, device=device),
         )
 
     def splats(self, vertices: Float[torch.Tensor, "V 3"] | None = None, looks: Looks | None = None) -> Splats:
         """The discs as surfels of one group."""
         scene = self.scene(vertices, looks)
-        means, quats, scales, logits, sh = (tensor.detach().numpy() for tensor in scene[:5])
+        means, quats, scales, logits, sh = (tensor.detach().cpu().numpy() for tensor in scene[:5])
         return Splats(means, quats, scales, logits, sh, np.zeros(len(self), np.int32), (self.group,), True)
 
     def moved(self, vertices: Float[torch.Tensor, "V 3"], looks: Looks) -> Bound:
@@ -177,4 +180,4 @@ def quaternions(R: Float[torch.Tensor, "F 3 3"]) -> Float[torch.Tensor, "F 4"]:
         dim=1,
     )
     best = torch.diagonal(rows, dim1=1, dim2=2).argmax(dim=1)
-    return rows[torch.arange(len(rows)), best]
+    return rows[torch.arange(len(rows), device=rows.device), best]

@@ -15,22 +15,30 @@ import torch
 
 from twinproof.nouns.mesh import Mesh
 from twinproof.sim.mesh_raster import rasterise
-from twinproof.sim.render_camera import Camera, pixel_rays
+from twinproof.sim.render_camera import Camera
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 
 def read_colours(
-    vertices: Float[torch.Tensor, "V 3"], mesh: Mesh, shades: Float[torch.Tensor, "V 3"], camera: Camera
+    vertices: Float[torch.Tensor, "V 3"],
+    mesh: Mesh,
+    shades: Float[torch.Tensor, "V 3"],
+    camera: Camera,
+    rays: Float[torch.Tensor, "H W 2"],
 ) -> tuple[np.ndarray, Float[torch.Tensor, "N 3"]]:
-    """Which pixels see the mesh (H, W), and their colours in that order; slopes reach vertices and shades."""
-    seen = rasterise(Mesh(vertices.detach().double().numpy(), mesh.faces), camera)
-    some = seen.face >= 0
-    faces = torch.tensor(mesh.faces[seen.face[some]], dtype=torch.int64)
-    T = torch.tensor(np.linalg.inv(camera.T_world_camera), dtype=vertices.dtype)
+    """Which pixels see the mesh (H, W), and their colours in that order; slopes reach vertices and shades.
+
+    `rays` are the camera's, (x, y) of every pixel's (x, y, 1), where the vertices are. Which face a pixel sees is found
+    on the CPU, whatever the device.
+    """
+    seen = rasterise(Mesh(vertices.detach().double().cpu().numpy(), mesh.faces), camera)
+    some, device = seen.face >= 0, vertices.device
+    faces = torch.tensor(mesh.faces[seen.face[some]], dtype=torch.int64, device=device)
+    T = torch.tensor(np.linalg.inv(camera.T_world_camera), dtype=vertices.dtype, device=device)
     corners = vertices[faces] @ T[:3, :3].T + T[:3, 3]
-    weights = on_face(corners, torch.tensor(pixel_rays(camera.lens)[some], dtype=vertices.dtype))
+    weights = on_face(corners, rays[torch.tensor(some, device=device)])
     return some, (weights[..., None] * shades[faces]).sum(dim=1)
 
 

@@ -16,10 +16,23 @@ from twinproof.sim.mesh_raster import rasterise
 from twinproof.sim.render_camera import Camera
 from twinproof.sim.silhouette import Silhouette
 from twinproof.sim.splat.lens import packed
-from twinproof.sim.splat.torch_render import Scene, Settings, render
+from twinproof.sim.splat.torch_render import Scene, Settings
 
 DEPTH = 4.0  # optical depth of the surface: e⁻⁴ of the light passes
 REACH_PX = 4  # beyond, discs draw all or nothing
+
+
+def engine_on(device: str) -> Callable[..., Any]:
+    """The rasteriser that draws on a device, called as `torch_render.render`."""
+    if torch.device(device).type == "cpu":
+        from twinproof.sim.splat.torch_render import render
+
+        return render
+    from twinproof.sim.splat.cuda import gsplat
+    from twinproof.sim.splat.cuda import render as drawn_there
+
+    gsplat()
+    return drawn_there
 
 
 def towards(scene: Scene, bound: Bound, vertices: Any, T_camera_world: Any, focal_px: float) -> Scene:
@@ -49,21 +62,23 @@ def opacities(bound: Bound, vertices: Any, T_camera_world: Any, focal_px: float)
     ).repeat_interleave(bound.per_face)
 
 
-def edge_drawn(bound: Bound, cameras: Sequence[Camera], most: int = 6) -> Callable[[np.ndarray], Any]:
+def edge_drawn(
+    bound: Bound, cameras: Sequence[Camera], most: int = 6, device: str = "cpu"
+) -> Callable[[np.ndarray], Any]:
     """The alpha that discs on this mesh have at a distance (px) from the exact edge of its silhouette."""
     distances, alphas = [np.zeros(0)], [np.zeros(0)]
-    scene = bound.scene()
+    scene, render = bound.scene(bound.vertices.to(device)), engine_on(device)
     for camera in list(cameras)[:: max(1, len(cameras) // most)]:
         exact = (rasterise(bound.mesh, camera).depth_m > 0).astype(np.int8)
         if not exact.any():
             continue
-        pose = torch.tensor(np.linalg.inv(camera.T_world_camera))[None]
+        pose = torch.tensor(np.linalg.inv(camera.T_world_camera), device=device)[None]
         with torch.no_grad():
             drawn = render(scene, pose, torch.tensor(packed(camera.lens))[None], None, Settings(True))
         distance = Silhouette(exact, camera).distance_px()
         near = np.abs(distance) < REACH_PX
         distances.append(distance[near])
-        alphas.append(drawn.alpha[0].numpy()[near])
+        alphas.append(drawn.alpha[0].cpu().numpy()[near])
     distance, alpha = np.concatenate(distances), np.concatenate(alphas)
     places = np.linspace(-REACH_PX, REACH_PX, 4 * REACH_PX + 1)
     which = np.digitize(distance, 0.5 * (places[1:] + places[:-1]))
@@ -72,4 +87,4 @@ def edge_drawn(bound: Bound, cameras: Sequence[Camera], most: int = 6) -> Callab
     if known.sum() < 4:
         raise MeshError("surface: no view sees the mesh that it is to refine. Check that both are in one frame.")
     falling = np.minimum.accumulate(profile[known])
-    return lambda px: torch.tensor(np.interp(px, places[known], falling, 1.0, 0.0).astype(np.float32))
+    return lambda px: torch.tensor(np.interp(px, places[known], falling, 1.0, 0.0).astype(np.float32), device=device)

@@ -33,39 +33,28 @@ from twinproof.nouns.splats import Splats
 from twinproof.nouns.views import Views
 from twinproof.reconstruct.surface import Bound, Looks, bind
 from twinproof.reconstruct.surface_colour import read_colours
-from twinproof.reconstruct.surface_draw import edge_drawn, opacities, towards
+from twinproof.reconstruct.surface_draw import edge_drawn, engine_on, opacities, towards
 from twinproof.reconstruct.surface_smooth import (
     Spread,
     Spreading,
     above,
     area_of,
     bend,
+    crosses,
     few_threads,
     neighbour_faces,
     volume_of,
 )
+from twinproof.reconstruct.surface_target import Sight, Target, targets_of, together
 from twinproof.reconstruct.texture import Photo, vertex_colours
 from twinproof.sim.grid import Plane
 from twinproof.sim.render_camera import Camera, Lens
 from twinproof.sim.silhouette import Silhouette
-from twinproof.sim.splat.lens import packed
-from twinproof.sim.splat.torch_render import Rendered, Settings, render
+from twinproof.sim.splat.torch_render import Rendered, Scene, Settings
 from twinproof.sim.threads import threads_usable
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, UInt8
-
-
-INSIDE_PX = 3.0  # from there on no disc of the border mixes in
-
-
-@dataclass(frozen=True, eq=False)
-class Sight:
-    """What one picture shows of the object: where it is, its colours, its depth (m, 0: not known)."""
-
-    silhouette: Silhouette
-    rgb: UInt8[np.ndarray, "H W 3"] | None = None
-    depth_m: Float[np.ndarray, "H W"] | None = None
+    pass
 
 
 @dataclass(frozen=True)
@@ -138,35 +127,24 @@ def sights_of(views: Views, group: str, hidden_by: Sequence[str] = ()) -> list[S
     return sights
 
 
-@dataclass(frozen=True)
-class _Target:
-    """One picture cut to the object and made ready."""
-
-    camera: Camera
-    lens: Any
-    focal_px: float
-    T_camera_world: Any
-    distance: np.ndarray  # px to the silhouette's edge, above 0 outside
-    mask: Any  # (H, W) float: the alpha that the object should have
-    inside: Any  # 1 where the object is, away from its edge
-    known: Any
-    rgb: Any | None
-    depth: Any | None
-
-
 def refine(
-    bound: Bound, sights: Sequence[Sight], how: Refining | None = None, seed: int = 0, progress: Progress = quiet
+    bound: Bound,
+    sights: Sequence[Sight],
+    how: Refining | None = None,
+    seed: int = 0,
+    progress: Progress = quiet,
+    device: str = "cpu",
 ) -> Refined:
     """The mesh and its looks, moved to where the pictures have them. Faces stay: what has a wrong number of holes at
-    the start has it at the end."""
+    the start has it at the end. On a GPU the views of a step are drawn at once."""
     how = how or Refining()
-    targets = [_target(sight, how.margin_px) for sight in sights if (sight.silhouette.mask == 1).any()]
+    targets = targets_of(sights, how.margin_px, device, alike=device != "cpu")
     if len(targets) < 2:
         raise MeshError(f"surface: {len(targets)} views show the object; 2 at least are needed. Mend the masks.")
     began, rng = time.process_time(), stream(seed, "surface refine")
     with few_threads(how.threads):
-        edge = edge_drawn(bound, [sight.silhouette.camera for sight in sights])
-        run = _Run(bound, [replace(t, mask=edge(t.distance)) for t in targets], how, rng, progress)
+        edge = edge_drawn(bound, [sight.silhouette.camera for sight in sights], device=device)
+        run = _Run(bound, [replace(t, mask=edge(t.distance)) for t in targets], how, rng, progress, device)
         vertices, looks = run.shape(), bound.looks
         if any(t.rgb is not None for t in targets):
             looks = replace(run, bound=painted(bound, vertices, sights)).colours(vertices)
@@ -174,20 +152,25 @@ def refine(
 
 
 def coloured(
-    mesh: Mesh, sights: Sequence[Sight], group: str, how: Refining | None = None, progress: Progress = quiet
+    mesh: Mesh,
+    sights: Sequence[Sight],
+    group: str,
+    how: Refining | None = None,
+    progress: Progress = quiet,
+    device: str = "cpu",
 ) -> Splats:
     """Surfels on a mesh that stays, in the colours of the pictures."""
     how, bound = how or Refining(), bind(mesh, per_face=1, group=group)
-    targets = [_target(sight, how.margin_px) for sight in sights if (sight.silhouette.mask == 1).any()]
+    targets = targets_of(sights, how.margin_px, device)
     bound = painted(bound, bound.vertices, sights)
-    run = _Run(bound, targets, how, stream(0, "surface colours"), progress)
+    run = _Run(bound, targets, how, stream(0, "surface colours"), progress, device)
     with few_threads(how.threads):
         return bound.splats(looks=run.colours(bound.vertices))
 
 
 def painted(bound: Bound, vertices: Any, sights: Sequence[Sight]) -> Bound:
     """The same discs in the colours that the pictures show there: what no step of a fit reaches has them too."""
-    mesh, _ = vertex_colours(Mesh(vertices.detach().double().numpy(), bound.mesh.faces), photos_of(sights))
+    mesh, _ = vertex_colours(Mesh(vertices.double().numpy(), bound.mesh.faces), photos_of(sights))
     looks = bind(mesh, bound.per_face, bound.group, bound.looks.sh.shape[1]).looks
     return replace(bound, looks=bound.looks._replace(sh=looks.sh))
 
@@ -202,49 +185,47 @@ class _Run:
     """One refinement under way."""
 
     bound: Bound
-    targets: list[_Target]
+    targets: list[Target]
     how: Refining
     rng: np.random.Generator
     progress: Progress
+    device: str
     history: list[dict[str, float]] = field(default_factory=list)
 
-    def batches(self, steps: int) -> Iterator[list[_Target]]:
+    def batches(self, steps: int) -> Iterator[list[Target]]:
         """Views in random order, all of them before one comes again."""
         order = list[int]()
         for _ in range(steps):
-            batch = list[_Target]()
+            batch = list[Target]()
             for _ in range(self.how.views_a_step):
                 order = order or self.rng.permutation(len(self.targets)).tolist()
                 batch.append(self.targets[order.pop()])
             yield batch
 
     def shape(self) -> Any:
-        """The vertices after descending on silhouettes, depth and, as far as it may pull, colour."""
+        """The vertices, on the CPU, after descending on silhouettes, depth and, as far as it may pull, colour."""
         bound, how, mesh = self.bound, self.how, self.bound.mesh
-        start, extent = bound.vertices, float(np.ptp(mesh.vertices, axis=0).max())
-        shades = torch.full_like(start, 0.5) if mesh.colours is None else torch.tensor(mesh.colours, dtype=start.dtype)
-        x, shades = torch.zeros_like(start, requires_grad=True), shades.requires_grad_()
-        spreading, pairs, volume = Spreading(mesh, how.smooth), neighbour_faces(mesh), mesh.volume_m3
-        area = float(area_of(start, mesh))
+        start, extent = bound.vertices.to(self.device), float(np.ptp(mesh.vertices, axis=0).max())
+        grey = np.full(mesh.vertices.shape, 0.5) if mesh.colours is None else mesh.colours
+        shades = torch.tensor(grey, dtype=start.dtype, device=self.device).requires_grad_()
+        x, pairs = torch.zeros_like(start, requires_grad=True), neighbour_faces(mesh).to(self.device)
+        spreading, volume = Spreading(mesh, how.smooth, self.device), mesh.volume_m3
+        area = float(area_of(crosses(start, mesh)[1]))
         adam = torch.optim.Adam([shades], lr=0.3 * how.colour_rate, betas=(0.9, 0.99))
-        first, second = torch.zeros_like(start), torch.zeros(())
+        first, second = torch.zeros_like(start), torch.zeros((), device=self.device)
         for step, batch in enumerate(self.batches(how.steps)):
             vertices = above(start + Spread.apply(x, spreading), how.support)
-            scene = bound.scene(vertices, still=True)
             terms = dict[str, Any]()
-            for target in batch:
-                more = target.depth is not None
-                drawn = render(
-                    scene, target.T_camera_world, target.lens, None, Settings(True, more, threads=how.drawn_by)
-                )
+            for target, drawn in zip(batch, self.drawn(bound.scene(vertices, still=True), batch), strict=True):
                 found = _losses(drawn, target, extent, how)
                 if how.colour_pull > 0 and target.rgb is not None:
                     found["colour"] = how.colour_pull * _sliding(vertices, mesh, shades, target)
                 for name, value in found.items():
                     terms[name] = terms.get(name, 0.0) + value / len(batch)
-            terms["normals"] = how.normal_weight * bend(vertices, mesh, pairs)
-            terms["area"] = how.area_weight * 0.03 ** (step / how.steps) * area_of(vertices, mesh) / area
-            terms["volume"] = 10 * torch.relu(how.least_volume - volume_of(vertices, mesh) / volume) ** 2
+            corners, cross = crosses(vertices, mesh)
+            terms["normals"] = how.normal_weight * bend(cross, pairs)
+            terms["area"] = how.area_weight * 0.03 ** (step / how.steps) * area_of(cross) / area
+            terms["volume"] = 10 * torch.relu(how.least_volume - volume_of(corners, cross) / volume) ** 2
             sum(terms.values()).backward()
             with torch.no_grad():  # Adam with one scale for all: a smooth field stays smooth
                 first.lerp_(x.grad, 0.1)
@@ -257,26 +238,38 @@ class _Run:
             x.grad = None
             self.note(step, how.steps, terms)
         with torch.no_grad():
-            return above(start + Spread.apply(x, spreading), how.support)
+            return above(start + Spread.apply(x, spreading), how.support).cpu()
+
+    def drawn(self, scene: Scene, batch: Sequence[Target]) -> list[Rendered]:
+        """The pictures of a batch, those of one size drawn at once."""
+        more = any(target.depth is not None for target in batch)
+        settings, pictures = Settings(True, more, threads=self.how.drawn_by), dict[int, Rendered]()
+        for places in together(batch):
+            poses = torch.cat([batch[k].T_camera_world for k in places])
+            lenses = torch.cat([batch[k].lens for k in places])
+            found = engine_on(self.device)(scene, poses, lenses, None, settings)
+            for row, k in enumerate(places):
+                pictures[k] = Rendered(*(None if each is None else each[row] for each in found))
+        return [pictures[k] for k in range(len(batch))]
 
     def colours(self, vertices: Any) -> Looks:
-        """The looks on a mesh that stays: colours that descend, opacities as the discs' number asks for."""
-        bound, how = self.bound, self.how
-        even = bound.looks.sh[:, :1].clone().requires_grad_()
-        shine = torch.zeros(len(even), how.bands - 1, 3).requires_grad_()  # what depends on where it is seen from
+        """The looks, on the CPU, on a mesh that stays: colours that descend, opacities as the discs' number asks for.
+
+        Every view has the discs that look at it, so views are drawn one by one."""
+        bound, how, vertices = self.bound, self.how, vertices.to(self.device)
+        even = bound.looks.sh[:, :1].to(self.device, copy=True).requires_grad_()
+        # what depends on where it is seen from
+        shine = torch.zeros(len(even), how.bands - 1, 3, device=self.device).requires_grad_()
         rates = {id(even): how.colour_rate, id(shine): how.shine_rate}
         adam = torch.optim.Adam([{"params": [each]} for each in (even, shine)], betas=(0.9, 0.99))
         for step, batch in enumerate(self.batches(how.colour_steps)):
             sh = torch.cat([even, shine], dim=1)
             scene = bound.scene(vertices, bound.looks._replace(sh=sh))
-            loss = torch.zeros(())
+            loss = torch.zeros((), device=self.device)
             for target in batch:
                 if target.rgb is not None:
                     near_side = towards(scene, bound, vertices, target.T_camera_world, target.focal_px)
-                    drawn = render(
-                        near_side, target.T_camera_world, target.lens, None, Settings(True, threads=how.drawn_by)
-                    )
-                    loss = loss + _colour_loss(drawn, target) / len(batch)
+                    loss = loss + _colour_loss(self.drawn(near_side, [target])[0], target) / len(batch)
             if not loss.requires_grad:
                 continue
             loss.backward()
@@ -291,7 +284,7 @@ class _Run:
             opacity = (each.sum(dim=0) / seen.sum(dim=0).clamp(min=1)).clamp(0.02, 0.98)
             opacity = torch.where(seen.any(dim=0), opacity, 0.95)  # what no view saw is solid all the same
         sh = torch.cat([even, shine], dim=1).detach()
-        return bound.looks._replace(sh=sh, logits=torch.logit(opacity))
+        return bound.looks._replace(sh=sh.cpu(), logits=torch.logit(opacity).cpu())
 
     def note(self, step: int, steps: int, terms: dict[str, Any]) -> None:
         """A line of the history at every tenth step."""
@@ -301,59 +294,26 @@ class _Run:
             self.progress(step + 1, f"{name} {self.history[-1][name]:.4f}", steps)
 
 
-def _losses(drawn: Rendered, target: _Target, extent: float, how: Refining) -> dict[str, Any]:
+def _losses(drawn: Rendered, target: Target, extent: float, how: Refining) -> dict[str, Any]:
     """What one picture says: means over the pixels that are known, as shares of the object's own pixels."""
-    alpha, own = drawn.alpha[0], target.mask.sum().clamp(min=1)
-    losses = {"silhouette": ((alpha - target.mask) ** 2 * target.known).sum() / own}
+    own = target.mask.sum().clamp(min=1)
+    losses = {"silhouette": ((drawn.alpha - target.mask) ** 2 * target.known).sum() / own}
     if target.depth is not None and drawn.median is not None:  # the mean depth would see the far side shine through
-        seen = (target.depth > 0) & (drawn.median[0] > 0)
-        losses["depth"] = how.depth_weight * ((drawn.median[0] - target.depth).abs() * seen).sum() / extent / own
+        seen = (target.depth > 0) & (drawn.median > 0)
+        losses["depth"] = how.depth_weight * ((drawn.median - target.depth).abs() * seen).sum() / extent / own
     return losses
 
 
-def _sliding(vertices: Any, mesh: Mesh, shades: Any, target: _Target) -> Any:
+def _sliding(vertices: Any, mesh: Mesh, shades: Any, target: Target) -> Any:
     """How far the colours at the vertices are off from what the pixels show: the mean over the object's pixels."""
     assert target.rgb is not None
-    some, colours = read_colours(vertices, mesh, shades, target.camera)
-    inside = target.inside[torch.tensor(some)]
-    off = (colours - target.rgb[torch.tensor(some)]).abs().mean(dim=1)
-    return (off * inside).sum() / target.inside.sum().clamp(min=1)
+    seen, colours = read_colours(vertices, mesh, shades, target.camera, target.rays)
+    some = torch.tensor(seen, device=vertices.device)
+    off = (colours - target.rgb[some]).abs().mean(dim=1)
+    return (off * target.inside[some]).sum() / target.inside.sum().clamp(min=1)
 
 
-def _colour_loss(drawn: Rendered, target: _Target) -> Any:
+def _colour_loss(drawn: Rendered, target: Target) -> Any:
     """By alpha, and away from the border: else to draw less would be the way to a smaller loss."""
-    colour = drawn.colour[0] / drawn.alpha[0].clamp(min=0.5)[..., None]
+    colour = drawn.colour / drawn.alpha.clamp(min=0.5)[..., None]
     return ((colour - target.rgb).abs().mean(dim=2) * target.inside).sum() / target.inside.sum().clamp(min=1)
-
-
-def _target(sight: Sight, margin: int) -> _Target:
-    """The part of a picture around the object; the lens moves with it."""
-    mask, camera = sight.silhouette.mask, sight.silhouette.camera
-    rows, columns = np.nonzero((mask == 1).any(axis=1))[0], np.nonzero((mask == 1).any(axis=0))[0]
-    reach = margin + max(len(rows), len(columns)) // 8
-    top, left = max(rows[0] - reach, 0), max(columns[0] - reach, 0)
-    cut = (slice(top, rows[-1] + 1 + reach), slice(left, columns[-1] + 1 + reach))
-    numbers = packed(camera.lens)
-    numbers[2], numbers[3] = numbers[2] - left, numbers[3] - top
-    numbers[16:] = mask[cut].shape[1], mask[cut].shape[0]
-    distance = sight.silhouette.distance_px()[cut]
-    rgb = None if sight.rgb is None else torch.tensor(sight.rgb[cut].astype(np.float32) / 255)
-    depth = None if sight.depth_m is None else torch.tensor(np.asarray(sight.depth_m[cut], np.float32))
-    return _Target(
-        Camera(_cut_lens(numbers, camera.lens), camera.T_world_camera),
-        torch.tensor(numbers)[None],
-        camera.lens.fx,
-        torch.tensor(np.linalg.inv(camera.T_world_camera))[None],
-        distance,
-        torch.tensor((mask[cut] == 1).astype(np.float32)),
-        torch.tensor((distance < -INSIDE_PX).astype(np.float32)),
-        torch.tensor((mask[cut] >= 0).astype(np.float32)),
-        rgb,
-        depth,
-    )
-
-
-def _cut_lens(numbers: np.ndarray, lens: Lens) -> Lens:
-    return Lens(
-        int(numbers[16]), int(numbers[17]), lens.fx, lens.fy, float(numbers[2]), float(numbers[3]), lens.distortion
-    )

@@ -24,7 +24,7 @@ from twinproof.sim.mesh_raster import rasterise, rasterise_flat
 from twinproof.sim.render_camera import Camera, distort
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, UInt8
+    from jaxtyping import Bool, Float, Int, UInt8
 
 SLANT = 0.2  # least cosine between a look and the normal
 MOST_SIZE = 8192
@@ -95,23 +95,27 @@ def looked_up(
     if not photos:
         raise MeshError("texture: there are no pictures to take colours from. Give some.")
     looks = [_look(mesh, points, normals, photo) for photo in photos]
-    colours, weights = np.stack([look[0] for look in looks]), np.stack([look[1] for look in looks])
-    total = weights.sum(axis=0)
+    total, mean = np.zeros(len(points)), np.zeros((len(points), 3))
+    for some, colours, weights in looks:
+        total[some] += weights
+        mean[some] += weights[:, None] * colours
     seen = total > 0
     if not seen.any():
         raise MeshError("texture: no picture sees the mesh. Check that cameras and mesh are in one frame.")
-    mean = (weights[..., None] * colours).sum(axis=0) / np.maximum(total, 1e-12)[:, None]
+    mean /= np.maximum(total, 1e-12)[:, None]
     # Again, with less weight for looks that are off: shine, a wrong edge, something in between.
-    off = np.abs(colours - mean).mean(axis=2)
-    weights = weights / (1 + (off / 0.1) ** 2)
-    mean = (weights[..., None] * colours).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-12)[:, None]
-    return mean, seen
+    total, calm = np.zeros(len(points)), np.zeros((len(points), 3))
+    for some, colours, weights in looks:
+        less = weights / (1 + (np.abs(colours - mean[some]).mean(axis=1) / 0.1) ** 2)
+        total[some] += less
+        calm[some] += less[:, None] * colours
+    return calm / np.maximum(total, 1e-12)[:, None], seen
 
 
 def _look(
     mesh: Mesh, points: Float[np.ndarray, "N 3"], normals: Float[np.ndarray, "N 3"], photo: Photo
-) -> tuple[Float[np.ndarray, "N 3"], Float[np.ndarray, "N"]]:
-    """What one picture shows of places, and how much that counts (0: nothing)."""
+) -> tuple[Int[np.ndarray, "M"], Float[np.ndarray, "M 3"], Float[np.ndarray, "M"]]:
+    """Which places one picture shows, in what colours, and how much each counts."""
     camera, lens = photo.camera, photo.camera.lens
     T = np.linalg.inv(camera.T_world_camera)
     p = points @ T[:3, :3].T + T[:3, 3]
@@ -132,7 +136,8 @@ def _look(
     good = inside & front & (depth[row, col] > 0) & (cosine > SLANT)
     if photo.shows is not None:
         good &= photo.shows[row, col]
-    return _between(photo.rgb, u, v) / 255, np.where(good, (cosine * lens.fx / np.maximum(p[:, 2], 0.01)) ** 2, 0.0)
+    some = np.flatnonzero(good)
+    return some, _between(photo.rgb, u[some], v[some]) / 255, (cosine[some] * lens.fx / p[some, 2]) ** 2
 
 
 def _between(rgb: UInt8[np.ndarray, "H W 3"], u: Float[np.ndarray, "N"], v: Float[np.ndarray, "N"]) -> np.ndarray:
