@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 WORLDS, TARGET, LONGEST_CPU_S, ROUND_CPU_S, ROUNDS = 128, 0.95, 170.0, 3.0, 2
 OURS = Ppo(rollout=32, kl=0.0, hidden=HIDDEN)  # 4,096 samples a batch, as Stable-Baselines3 has
-QUICK = replace(OURS, rollout=16, discount=0.95)  # of what train_sweep.py tried, the fewest steps
+QUICK = replace(OURS, rollout=16, discount=0.95, spread=1.0)  # of what train_sweep.py tried, the fewest steps
 SEEDS = (0, 1, 2)
 WORKERS = (("Dummy", 8), ("Dummy", 32), ("Dummy", 128), ("Subproc", 2), ("Subproc", 8))
 

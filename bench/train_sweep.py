@@ -31,6 +31,7 @@ GRID: dict[str, dict[str, Any]] = {
     "batch 1024, discount 0.95, 2 minibatches": {"batch": 1024, "discount": 0.95, "minibatches": 2},
     "batch 2048, discount 0.95, trace 0.9": {"batch": 2048, "discount": 0.95, "trace": 0.9},
     "batch 2048, discount 0.95, kl 0.015": {"batch": 2048, "discount": 0.95, "kl": 0.015},
+    "batch 2048, discount 0.95, kl 0.03": {"batch": 2048, "discount": 0.95, "kl": 0.03},
     "batch 2048, discount 0.95, 256 worlds": {"batch": 2048, "discount": 0.95, "worlds": 256},
 }
 

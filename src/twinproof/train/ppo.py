@@ -1,7 +1,8 @@
 """PPO with an asymmetric critic: rsl_rl's algorithm behind our own settings, loop and checkpoints.
 
 The actor sees the group policy (or what its Body says); the critic also privileged. rsl_rl's runner is not used: it
-logs, prints and saves in its own ways (pickles), and cannot go on to the same curve.
+logs, prints and saves in its own ways (pickles), and cannot go on to the same curve. Plain layers on a CPU roll out and
+learn by hand (ppo_by_hand.py), those on a GPU in recorded minibatches (minibatches.py).
 """
 
 from __future__ import annotations
