@@ -11,8 +11,10 @@ ticks. Work that calls other graphs (a physics step of warp's) cuts: that call s
 
 from __future__ import annotations
 
+import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -102,6 +104,17 @@ class Tape(ABC):
         """Everything that was recorded, again."""
 
 
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 class Cutting(Protocol):
     """What launches graphs of its own; while something is recorded, it has the tape cut there."""
 
@@ -133,10 +146,12 @@ class DeviceTape(Tape):
         cuda.current_stream().wait_stream(self._stream)
 
     def record(self, work: Callable[[], None]) -> None:
-        """Runs the work in Python; nothing of it is done on the device."""
+        """Runs the work in Python; nothing of it is done on the device. No garbage is collected meanwhile: freeing what
+        other work left on the device breaks a recording."""
         torch = self._torch
+        gc.collect()
         torch.cuda.synchronize()
-        with torch.cuda.stream(self._stream):
+        with _no_garbage(), torch.cuda.stream(self._stream):
             self._begin()
             for each in self._cutting:
                 each.tape = self

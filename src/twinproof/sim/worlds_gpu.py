@@ -134,7 +134,7 @@ class GpuWorlds:
     def overflow(self) -> Int[torch.Tensor, "N"]:
         """mujoco_warp's OverflowType bits: worlds with more contacts or constraints than there was room for. A solver
         that was stopped at the limit which the scene sets is no overflow."""
-        return self.view("overflow") & ~int(mjw.OverflowType.ITERATIONS)
+        return self.view("overflow") & ~int(mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS)
 
     def view(self, name: str) -> torch.Tensor:
         """The live tensor (N, …) of any array of mujoco_warp's Data."""
