@@ -143,7 +143,7 @@ def test_every_prompted_object_is_asked_for_and_the_jointed_one_first(tmp_path, 
 
 def test_a_hand_made_place_moves_the_joint_along() -> None:
     slid = FoundMotion("box", "e" * 32, still_track(0.12), {}, {}, thing())
-    held, by = held_by(box(0.1), slid), np.array([0.01, -0.02, 0.03])
+    held, by = held_by(box(0.1), slid, {}), np.array([0.01, -0.02, 0.03])
     moved, said = corrected(held, Building(place_m=tuple(by.tolist()), scale=1.1))
     assert moved.joint is not None
     assert held.joint is not None

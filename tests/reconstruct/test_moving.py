@@ -109,8 +109,8 @@ def test_motion_along_one_line_is_a_hint_and_no_more() -> None:
 def test_a_joint_that_the_track_does_not_show_is_refused() -> None:
     still = FoundMotion("box", "e" * 32, still_track(0.0), {}, {}, thing())
     with pytest.raises(TwinError, match="--joint-of box: the body did not move beyond its noise"):
-        held_by(box(0.1), still)
-    whole = held_by(box(0.1), replace(still, track=still_track(0.12)))
+        held_by(box(0.1), still, {})
+    whole = held_by(box(0.1), replace(still, track=still_track(0.12)), {})
     assert whole.joint is not None
     assert whole.joint.range[1] == pytest.approx(0.12, abs=0.005)
     assert np.allclose(whole.T_world_object, whole.joint.T_parent_body)

@@ -19,6 +19,7 @@ from twinproof.reconstruct.assemble import Room, Thing, write_scene
 from twinproof.reconstruct.clips import clips_of, offsets_of
 from twinproof.reconstruct.joint_block import FORMAT as JOINT_FORMAT
 from twinproof.reconstruct.joint_block import FoundJoint, found_joint
+from twinproof.reconstruct.joint_world import with_cameras
 from twinproof.reconstruct.motion_block import MOVED_M, FoundMotion, found_motion
 from twinproof.reconstruct.recorded_track import recorded_track
 from twinproof.reconstruct.robot_frames import Angles, joint_angles
@@ -27,8 +28,11 @@ from twinproof.sim.scene import Scene
 from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twinproof.nouns.clip import Clip
     from twinproof.nouns.episode import Episode
+    from twinproof.reconstruct.calibration_block import FoundCamera
     from twinproof.reconstruct.object_block import FoundObject, Shaping
     from twinproof.sim.track_pose import Track
 
@@ -131,12 +135,12 @@ def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thi
             "told. Record it being opened, or leave --joint-of out."
         )
     motion, _ = found
-    return held_by(thing, motion), motion.notes
+    return held_by(thing, motion, bench.room.found.cameras), motion.notes
 
 
-def held_by(thing: FoundObject, motion: FoundMotion) -> Thing:
-    """The object with the joint that explains its motion; refused where none does."""
-    joint = joint_of(motion, _size_m(thing))
+def held_by(thing: FoundObject, motion: FoundMotion, cameras: Mapping[str, FoundCamera]) -> Thing:
+    """The object with the joint that explains its motion; refused where none does. The cameras' errors are in its."""
+    joint = with_cameras(joint_of(motion, _size_m(thing)), cameras)
     if joint.kind not in (Kind.SLIDE, Kind.HINGE):
         raise TwinError(f"--joint-of {thing.name}: {joint.reason} Leave --joint-of out to have it stand free.")
     return Thing(replace(thing, T_world_object=joint.T_parent_body), joint)

@@ -14,8 +14,9 @@ import numpy as np
 from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.rig import Mount, Rig
 from twinproof.reconstruct import robot_fit as fit
+from twinproof.reconstruct.robot_base import Base, sharpened, standing
 from twinproof.reconstruct.robot_compare import Colours, Outlines
-from twinproof.reconstruct.robot_doubt import LOOSE, Unknowns, held, jackknifed, weak
+from twinproof.reconstruct.robot_doubt import LOOSE, Unknowns, held, jackknifed, settled, weak
 from twinproof.reconstruct.robot_fit import CAMERA, Guess, Level, Part, Robot, Sighting
 from twinproof.reconstruct.robot_frames import RobotFrames, spread
 from twinproof.reconstruct.robot_look import Look
@@ -35,8 +36,8 @@ LEVELS = (
     Level(1, 1.5, 0.25, 4, 6, ALL, grow_px=3),
     Level(1, 1.0, 0.20, 4, 6, grow_px=3),
 )
-DAMPING = 1e-3  # Levenberg's, of the diagonal
 MOST_JOINT = 0.02
+LOOKS_AT_BASE = 3  # each from where the one before has led
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +84,51 @@ def calibrate(
             progress(done, f"cameras and joints, pictures at 1/{level.block}", total)
     parts = _parts(robot, guess, frames, looks, levels[-1], by_link=True)
     behind = _behind(guess, start, unknowns.cameras, robot.sought)
-    alone = jackknifed(parts, unknowns, behind, _free(unknowns, levels[-1]))
-    told = unknowns.precision(mounts)
-    step, covariance = held(alone, behind, told)
-    guess = guess.changed(unknowns.cameras, robot.sought, step)
-    told_weak = weak(alone, unknowns.names, told)
+    last = _Last(robot, guess, unknowns, behind, unknowns.precision(mounts), _free(unknowns, levels[-1]))
+    base = Base.of(robot, guess, frames, looks)
+    guess, covariance, alone = last.with_base(parts, base) or last.without_base(parts)
+    told_weak = weak(alone, unknowns.names, last.stated)
     return Calibrated(guess, unknowns.names, covariance, looks, tuple(frames), told_weak, tried)
+
+
+@dataclass(frozen=True, eq=False)
+class _Last:
+    """Where the steps ended, and what is left to count: the base's edges, and what the rig states.
+
+    Both ways come back with the guess, its covariance, and the covariance by pictures alone.
+    """
+
+    robot: Robot
+    guess: Guess
+    unknowns: Unknowns
+    behind: np.ndarray
+    stated: np.ndarray  # precision of what the rig states
+    free: np.ndarray
+
+    def with_base(self, parts: Sequence[Part], base: Base | None) -> tuple[Guess, np.ndarray, np.ndarray] | None:
+        """By the standing links' edges in place of their surfels; None where too few edges are seen."""
+        first = base.told(self.guess, self.unknowns) if base else None
+        if base is None or first is None or not first.enough:
+            return None
+        moving = [part.of_links(~standing(self.robot)) for part in parts]
+        arm = settled(moving, self.unknowns, self.behind, self.free)
+        arm_covariance = jackknifed(moving, self.unknowns, self.behind, self.free)
+        told, guess = first, self.guess
+        for _ in range(LOOKS_AT_BASE):
+            own, alone = sharpened(arm, arm_covariance, told)
+            more, covariance = held(alone, self.behind + own, self.stated)
+            guess = self.guess.changed(self.unknowns.cameras, self.robot.sought, own + more)
+            again = base.told(guess, self.unknowns)
+            if not again.enough:
+                break
+            told = again.seen_before(own + more)
+        return guess, covariance, alone
+
+    def without_base(self, parts: Sequence[Part]) -> tuple[Guess, np.ndarray, np.ndarray]:
+        """By surfels alone."""
+        alone = jackknifed(parts, self.unknowns, self.behind, self.free)
+        step, covariance = held(alone, self.behind, self.stated)
+        return self.guess.changed(self.unknowns.cameras, self.robot.sought, step), covariance, alone
 
 
 def _parts(
@@ -131,10 +171,23 @@ def _step(
     g -= prior * _behind(guess, start, unknowns.cameras, robot.sought)
     free = _free(unknowns, level)
     step = np.zeros(len(g))
-    A = H[np.ix_(free, free)]
-    step[free] = np.linalg.solve(A + DAMPING * np.diag(np.diag(A)), g[free])
     most = np.array([*(fit.MOST * len(unknowns.cameras)), *([MOST_JOINT] * len(unknowns.joints))])
-    return np.clip(step, -most, most)
+    step[free] = _within(H[np.ix_(free, free)], g[free], most[free])
+    return step
+
+
+def _within(H: np.ndarray, g: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """The best step of which no unknown changes by more than its most.
+
+    Nothing else holds it. Levenberg's damping would hardly let a direction move that little but the base tells, however
+    far it has to go, and a step cut off unknown by unknown would leave that direction.
+    """
+    from scipy.optimize import lsq_linear
+
+    scale = 1 / np.sqrt(np.diag(H))
+    root = np.linalg.cholesky(H * np.outer(scale, scale))
+    found = lsq_linear(root.T, np.linalg.solve(root, scale * g), bounds=(-most / scale, most / scale))
+    return np.asarray(scale * found.x)
 
 
 def start_of(

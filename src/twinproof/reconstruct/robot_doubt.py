@@ -67,6 +67,17 @@ class Unknowns:
         return H, g
 
 
+def settled(
+    parts: Sequence[Part], unknowns: Unknowns, behind: np.ndarray, free: np.ndarray | None = None
+) -> np.ndarray:
+    """The step to where these parts and what was believed loosely are at rest; of free unknowns alone."""
+    prior, out = LOOSE * unknowns.precision(), np.zeros(len(unknowns))
+    at = np.flatnonzero(np.ones(len(prior), bool) if free is None else free)
+    H, g = unknowns.summed(parts)
+    out[at] = np.linalg.solve(H[np.ix_(at, at)] + np.diag(prior[at]), (g - prior * behind)[at])
+    return out
+
+
 def jackknifed(
     parts: Sequence[Part], unknowns: Unknowns, behind: np.ndarray, free: np.ndarray | None = None
 ) -> np.ndarray:
@@ -79,7 +90,7 @@ def jackknifed(
     cut = np.ix_(at, at)
     H, g = unknowns.summed(parts)
     H, g = H[cut] + np.diag(prior[at]), (g - prior * behind)[at]
-    here, inverse = np.linalg.solve(H, g), np.linalg.inv(H)
+    here, inverse = settled(parts, unknowns, behind, free)[at], np.linalg.inv(H)
     total = inverse @ np.diag(prior[at]) @ inverse
     links = _links(parts, unknowns)
     alone = [both for shares in links.values() for both in shares]

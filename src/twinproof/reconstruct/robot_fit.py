@@ -134,6 +134,13 @@ class Part:
     episode: str = ""
     by_link: np.ndarray | None = None  # (links, unknowns, unknowns + 1): curvature and pull of each link's pixels
 
+    def of_links(self, kept: Bool[np.ndarray, "G"]) -> Part:
+        """The share of these links' pixels alone."""
+        assert self.by_link is not None
+        gone = self.by_link[~kept].sum(axis=0)
+        left = np.where(kept[:, None, None], self.by_link, 0.0)
+        return replace(self, hessian=self.hessian - gone[:, :-1], pull=self.pull - gone[:, -1], by_link=left)
+
 
 def drawn_at(robot: Robot, guess: Guess, frames: RobotFrames, time_s: float, look: Look, level: Level) -> SplatImage:
     """The robot as the camera sees it at a stamp: colour, alpha and depth."""

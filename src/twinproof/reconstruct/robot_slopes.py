@@ -61,6 +61,15 @@ class Shown:
         pixels = np.stack([column - lens.cx, row - lens.cy], axis=2)
         return cls(rows, cols, points, link, pixels, _outwards(picture.alpha[rows, cols]), camera)
 
+    @classmethod
+    def at(cls, points_m: Float[np.ndarray, "N 3"], camera: Camera) -> Shown:
+        """Points of the world before a camera, for themselves."""
+        T = np.linalg.inv(camera.T_world_camera)
+        points = points_m @ T[:3, :3].T + T[:3, 3]
+        lens, flat = camera.lens, distort(points[:, :2] / points[:, 2:], camera.lens.distortion)
+        whole, none = slice(None), np.zeros(len(points), int)
+        return cls(whole, whole, points, none, flat * (lens.fx, lens.fy), np.zeros_like(flat), camera)
+
     def only(self, kept: Bool[np.ndarray, "H W"]) -> Shown:
         """Of these pixels alone."""
         cut = {name: getattr(self, name)[kept] for name in ("points", "link", "pixels", "outwards")}

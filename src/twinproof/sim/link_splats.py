@@ -84,14 +84,11 @@ class LinkSplats:
 def link_splats(model: MjModel, bodies: Sequence[str], edge_m: float = 0.010) -> LinkSplats:
     """Surfels on what is drawn of the named bodies (geom groups 0 to 2; group 3, MuJoCo's collision group, if bare)."""
     ids = [_body(model, name) for name in bodies]
-    drawn = set(visible(model, (0, 1, 2)).tolist())
     kept = list[tuple[int, int, np.ndarray]]()
     for group, body in enumerate(ids):
-        first = int(model.body_geomadr[body])
-        all_of = [g for g in range(first, first + int(model.body_geomnum[body])) if model.geom_type[g] in SOLID]
-        geoms = [g for g in all_of if g in drawn] or all_of
+        geoms = shapes_of(model, body)
         for geom in geoms:
-            triangles = _placed(model, geom, geom_triangles(model, geom, edge_m))
+            triangles = shape_triangles(model, geom, edge_m)
             centres = triangles.mean(axis=1)
             hidden = np.zeros(len(centres), bool)
             for other in geoms:
@@ -140,10 +137,19 @@ def discs_on(triangles: Float[np.ndarray, "F 3 3"]) -> tuple[np.ndarray, np.ndar
     return centres, quats, np.stack([sd[:, 2], sd[:, 1], np.full(len(sd), 1e-4)], 1), normals
 
 
-def _placed(model: MjModel, geom: int, triangles: np.ndarray) -> np.ndarray:
+def shapes_of(model: MjModel, body: int) -> list[int]:
+    """The geoms of a body that are drawn (groups 0 to 2); all solid ones where none of them is."""
+    first = int(model.body_geomadr[body])
+    drawn = set(visible(model, (0, 1, 2)).tolist())
+    all_of = [g for g in range(first, first + int(model.body_geomnum[body])) if model.geom_type[g] in SOLID]
+    return [g for g in all_of if g in drawn] or all_of
+
+
+def shape_triangles(model: MjModel, geom: int, edge_m: float) -> Float[np.ndarray, "F 3 3"]:
+    """The geom's surface in its body's frame."""
     turn = np.empty(9)
     mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
-    return np.asarray(triangles @ turn.reshape(3, 3).T + model.geom_pos[geom])
+    return np.asarray(geom_triangles(model, geom, edge_m) @ turn.reshape(3, 3).T + model.geom_pos[geom])
 
 
 def _inside(model: MjModel, geom: int, points: Float[np.ndarray, "N 3"]) -> Any:
