@@ -2,8 +2,8 @@
 
 taken = taken_over(folder, found, density_kgm3, table)      folder/scene.xml has a body of the found object's name
 
-The stated shape is laid onto the found one (place and turn about the vertical): so the body's frame stays the stated
-one, which trackers and tasks know it by.
+It touches by as many convex parts as the scene states geoms. The stated shape is laid onto the found one (place and
+turn about the vertical): so the body's frame stays the stated one, which trackers and tasks know it by.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from twinproof.nouns.errors import TwinError
 from twinproof.nouns.hashing import Json
 from twinproof.nouns.mesh import Mesh
-from twinproof.reconstruct.collision import COLLISION_GROUP
+from twinproof.reconstruct.collision import COLLISION_GROUP, Decomposing
 from twinproof.reconstruct.compose_scene import compiler_value
 from twinproof.reconstruct.gap import gap, points_on
 from twinproof.reconstruct.object_block import FoundObject
@@ -72,7 +72,12 @@ def taken_over(folder: Path, found: FoundObject, density_kgm3: float, table: Pla
     move[2, 3] += rise
     T_scene[2, 3] += rise
     whole, splats = found.shape_at(move @ found.T_world_object), placed(found.splats, move @ found.T_world_object)
-    parts = write_object(folder, name, whole, splats, T_scene, Making(density_kgm3=density_kgm3), table)
+    how = Making(
+        density_kgm3=density_kgm3,
+        decomposing=Decomposing(most_parts=max(1, len(geoms))),
+        convex=len(geoms) == 1 and geoms[0].get("type") != "mesh",
+    )
+    parts = write_object(folder, name, whole, splats, T_scene, how, table)
     _replace(tree, body, parts, geoms)
     _bring(tree, folder, parts)
     body.set("pos", " ".join(f"{x:.9g}" for x in T_scene[:3, 3]))
