@@ -37,7 +37,6 @@ from twinproof.nouns.recording import Recording
 from twinproof.nouns.rig import Rig
 from twinproof.nouns.split import Split
 from twinproof.nouns.store import Store
-from twinproof.nouns.strict import plain
 from twinproof.nouns.trial import Trial
 from twinproof.nouns.trials import Trials
 from twinproof.policies.safety import Safety
@@ -176,7 +175,7 @@ class _Run:
             "reality": reality,
             **figures(exam.panel, trials, self.names),
             "smoke": dict(tried),
-            "replay": {**told(replays, failed), "protocol": self._protocol(), **self._recorded_in()},
+            "replay": {**told(replays, failed, exam.recorded_in), "protocol": self._protocol()},
             "decomposition": self._taken_apart(runs),
             "order": [self._told(place) for place in order if self.cells[place].domain.kind == "real"],
             "monitor": self._monitor(trials),
@@ -283,11 +282,6 @@ class _Run:
         worlds = {(c.condition.name, c.domain.name, c.repeat): self.exam.beliefs.theta(c) for c in first}
         tips = twin_tips(self.rig, self.scene)
         return by_world(self.scenes, self.episodes, worlds, self.rig, tips, self.exam.recorded_in)
-
-    def _recorded_in(self) -> dict[str, Json]:
-        """The hashes of the scenes in which episodes are replayed, by label and its value; nothing where none is."""
-        hashes = {label: {v: s.hash for v, s in scenes.items()} for label, scenes in self.exam.recorded_in.items()}
-        return {"recorded_in": plain(hashes)} if hashes else {}
 
     def _protocol(self) -> Json:
         """The divergence protocol on whole replays at the twin's point: errors of each arm, onsets, events."""

@@ -234,8 +234,11 @@ def scene_of(episode: Episode, scene: Scene, recorded_in: ScenesByLabel | None) 
     return scene if found is scene else found.driven(scene.drive)
 
 
-def told(replays: Mapping[Key, Replay], failed: Mapping[Key, str]) -> Json:
-    """Every replay, with its course in a hundred points at most; and those whose twin diverged, with why."""
+def told(
+    replays: Mapping[Key, Replay], failed: Mapping[Key, str], recorded_in: ScenesByLabel | None = None
+) -> dict[str, Json]:
+    """Every replay, with its course in a hundred points at most; those whose twin diverged, with why; and the hashes of
+    other scenes than the twin's, by label and its value, where there are such."""
     rows = []
     for (condition, domain, repeat), each in replays.items():
         step = max(1, len(each.time_s) // 100)
@@ -251,4 +254,7 @@ def told(replays: Mapping[Key, Replay], failed: Mapping[Key, str]) -> Json:
             }
         )
     lost = [{"condition": c, "domain": d, "repeat": r, "why": why} for (c, d, r), why in failed.items()]
-    return {"worlds": rows, "diverged": lost}
+    found: dict[str, Json] = {"worlds": rows, "diverged": lost}
+    if recorded_in:
+        found["recorded_in"] = {label: {v: s.hash for v, s in each.items()} for label, each in recorded_in.items()}
+    return found
