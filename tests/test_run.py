@@ -309,6 +309,7 @@ def test_a_job_that_cannot_run_says_why(tmp_path, capsys, text, told):
         ("train", Train, 'task = "hover.py"', "hover.py"),
         ("identify", Identify, 'parameters = ["joint.*.damping"]\nscenes = "scene_{object}.xml"', "scene_can_1.xml"),
         ("identify", Identify, 'parameters = ["joint.*.damping"]\nscenes = "./{object}/scene.xml"', "can_1/scene.xml"),
+        ("evaluate", Evaluate, 'policy = ["a=expert"]\nscenes = "scene_{object}.xml"', "scene_can_1.xml"),
         ("evaluate", Evaluate, 'policy = ["mine=other"]', "other/weights.safetensors"),
         ("evaluate", Evaluate, 'policy = ["mine=served.toml"]', "served.toml"),
     ],

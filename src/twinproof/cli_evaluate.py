@@ -120,6 +120,9 @@ class Evaluate:
     """What changed since the holdout was last open, in a few words."""
     plots: Path | None = None
     """Where pictures of success, replays and the gap go: a new folder."""
+    scenes: str | None = None
+    """Scenes that episodes of the holdout were recorded in, by label: 'practice/scene_{object}.xml'. Their logged
+    actions are replayed there; trials know the twin's scene alone."""
     lerobot: Path | None = None
     """Also write the trials as a LeRobot v3.0 dataset, pictures included, so that failures can be trained on."""
     lerobot_domain: str = "real"
@@ -188,6 +191,7 @@ def evaluate(config: Evaluate) -> int:
     from twinproof.nouns.store import Store
     from twinproof.nouns.trials import Trials
     from twinproof.nouns.twin import Twin
+    from twinproof.sim.scenes_by_label import scenes_of
     from twinproof.tasks.experts import expert_by_name
 
     for path in (config.out, config.plots, config.lerobot):
@@ -220,6 +224,7 @@ def evaluate(config: Evaluate) -> int:
         None if not config.on else _elsewhere(config, work, frozen),
         config.again,
         robot_hash(config.robot) if logged is None else logged.hash,
+        scenes_of(config.scenes, [condition.labels for condition in frozen.conditions]),
         _filmed(config, frozen),
     )
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -66,6 +67,8 @@ class Audit:
     """A Split folder, or an Evidence folder."""
     artifacts: Positional[tuple[Path, ...]] = ()
     """Folders made from the split, or that the evidence stands on."""
+    scenes: str | None = None
+    """As `evaluate` had it: scenes by label, in which recorded episodes are replayed once more."""
     json: bool = False
     """Print JSON instead of sentences."""
 
@@ -122,7 +125,7 @@ def _audit_evidence(config: Audit) -> int:
     from twinproof.nouns.progress import bar
 
     with bar("audit") as progress:
-        found = checked(config.split, config.artifacts, progress, _measured, _agreed)
+        found = checked(config.split, config.artifacts, progress, partial(_measured, config=config), _agreed)
     for folder in config.artifacts:
         if (folder / "split.json").is_file():
             told = split_checked(folder, (config.split,))
@@ -130,17 +133,27 @@ def _audit_evidence(config: Audit) -> int:
     return report.audit(found, as_json=config.json)
 
 
-def _measured(rows: Rows, nouns: Mapping[str, Any]) -> Measured:
+def _measured(rows: Rows, nouns: Mapping[str, Any], config: Audit | None = None) -> Measured:
     """Metrics that need the robot's ranges and the twin's world, with the functions that evaluate took."""
-    from twinproof.evaluate.again import METRICS, again
+    from twinproof.evaluate.again import APART, METRICS, again
     from twinproof.evaluate.beliefs import Beliefs
+    from twinproof.evidence.audit_shown import recorded_in
     from twinproof.evidence.audit_trials import Measured
+    from twinproof.sim.scenes_by_label import scenes_of
 
     if not {"recording", "twin"} <= set(nouns):
         wanted = "give the folders of the recording and of the twin"
         return Measured(METRICS, left=(f"{', '.join(METRICS)} of single trials: {wanted}.",))
     beliefs = Beliefs(nouns["twin"], nouns.get("posterior"), nouns.get("randomization"))
-    found = again(rows.panel, rows.trials, rows.traces, nouns["recording"], beliefs)
+    stated = {} if config is None else recorded_in(config.split)
+    scenes = scenes_of(config.scenes if config else None, [each.labels for each in rows.panel.conditions])
+    found = again(rows.panel, rows.trials, rows.traces, nouns["recording"], beliefs, scenes)
+    if stated != {label: {value: scene.hash for value, scene in each.items()} for label, each in scenes.items()}:
+        why = "recordings were replayed in scenes of their own. Name these with --scenes, as evaluate had them."
+        only = {
+            row: {name: value for name, value in told.items() if name in APART} for row, told in found.values.items()
+        }
+        return Measured(APART, only, (f"replays of single trials: {why}",))
     return Measured(found.names, found.values, found.left)
 
 

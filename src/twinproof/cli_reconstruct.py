@@ -33,6 +33,7 @@ class Reconstruct:
       twinproof reconstruct split --robot robot.xml --board tag36h11:10@hand=0.048 --out twin
       twinproof reconstruct split --scene scene.xml --out twin       every part marked as declared
       twinproof reconstruct split --robot robot.xml --scene scene.xml --out twin     cameras and offsets from pictures
+      twinproof reconstruct split --robot robot.xml --scene scene.xml --click front,0,88,105=cube --out twin
 
     With --robot, cameras and joint offsets are found from pictures of the robot (no marker, no click), then the
     object's masks, mesh and surfels, then what its motion tells. Finished blocks are kept in OUT_work: a stopped run
@@ -47,7 +48,8 @@ class Reconstruct:
     """The robot's MJCF or URDF, as in rig.toml: reconstruct from the pictures."""
     scene: Path | None = None
     """The whole scene's MJCF or URDF: nothing is looked at, everything is declared. With --robot, cameras and joint
-    offsets come from the pictures, and the rest is declared."""
+    offsets come from the pictures, as do shape, looks and mass of the scene's bodies that a click names; the rest is
+    declared."""
     object: str = ""
     """The label of the object to reconstruct. Default: that of the episode in which a riding camera goes farthest."""
     prompts: Path | None = None
@@ -70,7 +72,7 @@ class Reconstruct:
     background_steps: int = 800
     """Steps of the background's fit, where a riding camera shows it from many sides; 0: none."""
     device: str = "cpu"
-    """Where the object's surface, its colours and the background are fitted: cpu or cuda. Other blocks run on the CPU."""
+    """Where the object's surface, its colours and the background are fitted: cpu or cuda. All else runs on the CPU."""
     table_m: float = 0.0
     """Height of the table above the robot's base; declared."""
     density_kgm3: float = 500.0
@@ -83,18 +85,25 @@ class Reconstruct:
     def __post_init__(self) -> None:
         if self.scene is None:
             return
-        unused = OF_OBJECTS if self.robot is not None else (*OF_OBJECTS, *OF_PICTURES)
+        pointed = self.robot is not None and bool(self.click or self.prompts)
+        unused = OF_FOUND if pointed else OF_OBJECTS if self.robot is not None else (*OF_OBJECTS, *OF_PICTURES)
         given = [name for name in unused if getattr(self, name) != Reconstruct.__dataclass_fields__[name].default]
         if given:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             how = "" if self.robot is not None else " and its pictures are not looked at"
+            which = (
+                "an object's place and joint are as the scene has them"
+                if pointed
+                else (f"every object that no click points at is as the scene has it{how}")
+            )
             raise ConfigError(
-                f"{flags} would do nothing: with --scene every object is as the scene has it{how}. Leave them out, or "
-                "leave --scene out and reconstruct the object."
+                f"{flags} would do nothing: with --scene {which}. Leave them out, or leave --scene out and reconstruct "
+                "the object."
             )
 
 
-OF_OBJECTS = ("object", "prompts", "click", "segmenter", "generate", "joint_of", "density_kgm3", "scale", "place")
+OF_FOUND = ("joint_of", "scale", "place")  # what a body of the scene has already
+OF_OBJECTS = ("object", "prompts", "click", "segmenter", "generate", "density_kgm3", *OF_FOUND)
 OF_PICTURES = ("board", "pictures", "table_m")
 
 

@@ -92,10 +92,11 @@ def scene_page(config: ScenePage) -> int:
     """The page of `twinproof view --html`, in a folder of its own."""
     from twinproof.nouns.files import new_folder
     from twinproof.view.opened import open_folder
+    from twinproof.view.static import REPORTED_BYTES
 
     asked = View(config.trials, config.twin, config.posterior, trial=config.trial, ghost=config.ghost)
     opened = open_folder(asked.folder, asked.twin, asked.posterior)
-    page = _page(asked, opened, handed_for(opened))
+    page = _page(asked, opened, handed_for(opened), REPORTED_BYTES)
     with new_folder(config.out) as folder:
         (folder / "scene.html").write_bytes(page)
     sys.stdout.write(f"{config.out / 'scene.html'}: {len(page) / 1e6:.1f} MB\n")
@@ -332,10 +333,10 @@ def _row(config: View, opened: Opened) -> Row | None:
     return opened.trials[config.trial]
 
 
-def _page(config: View, opened: Opened, handed: Handed) -> bytes:
-    from twinproof.view.static import scene_html
+def _page(config: View, opened: Opened, handed: Handed, most: int | None = None) -> bytes:
+    from twinproof.view.static import MOST_BYTES, scene_html
 
-    return scene_html(handed.look, *_played(config, opened, handed)).encode()
+    return scene_html(handed.look, *_played(config, opened, handed), MOST_BYTES if most is None else most).encode()
 
 
 def _html(config: View, opened: Opened, handed: Handed) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.evaluate.practice import TRUTH
+from tests.evaluate.practice import TRUTH, rig, take
 from tests.evaluate.swing import spring
 from twinproof.evaluate.again import again
 from twinproof.evaluate.beliefs import Beliefs
@@ -21,6 +21,7 @@ from twinproof.lab.robot import LabRobot
 from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import PanelError, SplitError
 from twinproof.nouns.randomization import Randomization, Range
+from twinproof.nouns.recording import Recording
 from twinproof.nouns.source import Declared
 from twinproof.nouns.split import Split
 from twinproof.nouns.store import Store
@@ -31,7 +32,7 @@ from twinproof.nouns.twin import Twin
 from twinproof.policies.scripted import Scripted
 from twinproof.sim.actuator_law import Actuator
 from twinproof.sim.parameters.resolve import parameter
-from twinproof.sim.scene import engine
+from twinproof.sim.scene import Scene, engine
 from twinproof.tasks import reach
 
 REALITY = "lab bench 'pendulum', simulated"
@@ -139,6 +140,27 @@ def test_trials_and_replays_in_the_twin_are_moved_by_what_was_identified_and_nom
     row = [t.domain for t in trials.trials].index("twin")
     assert found.values[row]["replay_rmse"] == pytest.approx(other["twin"].metrics["replay_rmse"])
     assert "Give the folder of the posterior" in without.left[0]
+
+
+def test_recordings_are_replayed_in_the_scene_that_is_stated_for_them_and_trials_are_not(exam):
+    design = Design(domains_of(["twin=1"]), conditions=2)
+    panel = freeze(exam.task.panel_task(), exam.split, design)
+    exam = replace(exam, panel=panel, place=None, contenders=exam.contenders[:1])
+    usual = examine(exam)
+    twin, recording = Scene.of(exam.beliefs.twin), Recording(rig(), tuple(take(k) for k in range(6)), {"kind": "test"})
+    heavy = Scene(twin.xml.replace("<worldbody>", '<option gravity="0 0 -20"/><worldbody>', 1))
+    scenes = {"behaviour": {"sines": heavy}}
+    found = examine(replace(exam, recorded_in=scenes))
+    one, other = ([trial.metrics["replay_rmse"] for trial in each.trials] for each in (usual, found))
+    assert all(a != b for a, b in zip(one, other, strict=True))
+    elsewhere = examine(replace(exam, recorded_in={"behaviour": {"still": heavy}}))  # of no episode here
+    assert [trial.metrics["replay_rmse"] for trial in elsewhere.trials] == one
+    assert [t.success for t in found.trials] == [t.success for t in usual.trials]
+    assert [t.metrics["final_error"] for t in found.trials] == [t.metrics["final_error"] for t in usual.trials]
+    assert found.summary["replay"]["recorded_in"] == {"behaviour": {"sines": heavy.hash}}
+    assert "recordings are replayed in the scene that is stated for their behaviour" in found.summary["notes"][0]
+    anew = again(panel, found.trials, dict(found.traces), recording, exam.beliefs, scenes)
+    assert [anew.values[k]["replay_rmse"] for k in range(2)] == other
 
 
 def test_a_rebuilt_twin_is_ledgered_and_decides_nothing(exam, practice):

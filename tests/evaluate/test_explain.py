@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tests.evaluate.swing import spring
 from tests.evaluate.test_closed_loop import SCENE, TASK, jobs
+from tests.tasks.scenes import home, lab_scene
 from twinproof.evaluate.closed_loop import Batch, Stage, run_jobs
 from twinproof.evaluate.explain import Explained, Guess, decided, explain, guesses, refined
 from twinproof.nouns.failure import Failure
@@ -13,6 +16,7 @@ from twinproof.nouns.randomization import Randomization, Range
 from twinproof.nouns.source import Declared
 from twinproof.nouns.theta import Theta
 from twinproof.sim.parameters.resolve import parameter
+from twinproof.tasks import push
 
 HEAVY = Guess("physics", "the object's mass × 30", Theta({"body.object.mass": 3.0}))
 STICKY = Guess("contact", "the object's friction × 6", Theta({"geom.object.friction_slide": 2.0}))
@@ -66,3 +70,13 @@ def test_guesses_lie_around_what_the_twin_believes_and_are_refined_around_the_be
     eyes = next(guess for guess in made if guess.factor == "perception")
     assert len(refined(eyes, TASK, Theta())) == 8
     assert all(np.isfinite(list(guess.theta.values())).all() for guess in made)
+
+
+def test_geoms_that_only_show_are_not_guessed_about():
+    shown = '<geom name="skin" type="sphere" size="0.03" contype="0" conaffinity="0" mass="0"/>'
+    scene = lab_scene("push")
+    dressed = replace(scene, xml=scene.xml.replace('<freejoint name="object"/>', f'<freejoint name="object"/>{shown}'))
+    task = push.of(dressed, home=home("push"))
+    touched = next(guess for guess in guesses(task, Theta()) if guess.name.startswith("the object's friction"))
+    assert dressed.xml != scene.xml
+    assert set(touched.theta) == {"geom.object.friction_slide"}

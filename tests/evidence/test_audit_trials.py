@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from tests.evaluate.practice import pendulum, rig, take
 from tests.evaluate.swing import spring
-from twinproof.cli_guard import _measured
+from twinproof.cli_guard import Audit, _measured
 from twinproof.evaluate.beliefs import Beliefs
 from twinproof.evaluate.deploy import Place
 from twinproof.evaluate.examine import Contender, Examination, examine
@@ -104,6 +106,18 @@ def test_of_many_breaks_the_first_are_told_and_the_rest_are_counted(rows):
     said = texts(replace(rows, trials=wrong), "broken").splitlines()
     assert len(said) == 4
     assert said[-1] == "and 3 more like these."
+
+
+def test_replays_in_scenes_of_their_own_are_left_open_where_these_are_not_named(rows, twin, tmp_path):
+    told = {"inputs": {"summary": {"recorded_in": {"session": {"day_0": "5" * 64}}}}}
+    (tmp_path / "report.json").write_text(json.dumps(told))
+    measure = partial(_measured, config=Audit(tmp_path))
+    nouns = {"recording": RECORDED, "twin": twin}
+    assert "replayed in scenes of their own. Name these with --scenes" in texts(rows, "open", nouns, measure)
+    assert texts(rows, "broken", nouns, measure) == ""
+    assert "(apart_rmse), computed anew" in texts(rows, "confirmed", nouns, measure)
+    (tmp_path / "report.json").write_text(json.dumps({"inputs": {"summary": {}}}))
+    assert "replay_rmse, replay_tip_m), computed anew" in texts(rows, "confirmed", nouns, measure)
 
 
 def test_replays_of_another_engine_are_left_open(rows, twin):

@@ -24,7 +24,7 @@ from twinproof.nouns.twin import Twin
 from twinproof.nouns.views import PosedView, Views
 from twinproof.reconstruct import build
 from twinproof.reconstruct.assemble import Physical, Room
-from twinproof.reconstruct.build import Building, _episode, _Kept, _names, _objects, built, corrected
+from twinproof.reconstruct.build import Building, Kept, _names, built, corrected, episode_with, objects_of
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
 from twinproof.reconstruct.motion_block import FoundMotion
 from twinproof.reconstruct.moving import held_by
@@ -109,8 +109,8 @@ def test_what_a_reconstruction_needs_is_said(tmp_path) -> None:
         built(part, model, Building(), tmp_path / "work", tmp_path)
     room = Room(Scene(ARM), robot, FoundRobot({}, {}, {}, {}, (), {}), {}, Plane(), Physical())
     with pytest.raises(TwinError, match="no calibration episode has the object 'cup'; there are mug"):
-        _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "cup", room)
-    assert _episode(small(Rig("arm", joints), state=angles(*JOINTS)), "mug", room).labels["object"] == "mug"
+        episode_with(small(Rig("arm", joints), state=angles(*JOINTS)), "cup", room)
+    assert episode_with(small(Rig("arm", joints), state=angles(*JOINTS)), "mug", room).labels["object"] == "mug"
 
 
 def asked(*names: str, **how) -> Building:
@@ -135,8 +135,8 @@ def test_every_prompted_object_is_asked_for_and_the_jointed_one_first(tmp_path, 
 
     monkeypatch.setattr(build, "_object", one)
     how = replace(asked("cup", "bowl"), shaping=replace(asked("cup", "bowl").shaping, background=9))
-    kept = _Kept(Store(tmp_path), "a" * 64, quiet)
-    found = _objects(small(Rig("arm"), state=angles(*JOINTS)), episode, None, how, kept)  # type: ignore[arg-type]
+    kept = Kept(Store(tmp_path), "a" * 64, quiet)
+    found = objects_of(small(Rig("arm"), state=angles(*JOINTS)), episode, None, how, kept)  # type: ignore[arg-type]
     assert [each.name for each in found.values()] == ["cup", "bowl"]
     assert made == [("cup", 9), ("bowl", 0)]
 
@@ -158,16 +158,24 @@ def test_a_hand_made_place_moves_the_joint_along() -> None:
     ("given", "named"),
     [
         (("--place", 0, 0, 0.1), "--place"),
-        (("--click", "front,0,1,1=mug"), "--click"),
+        (("--density-kgm3", 300), "--density-kgm3"),
         (("--object", "mug"), "--object"),
     ],
 )
 def test_flags_that_a_stated_scene_would_ignore_are_refused(tmp_path, capsys, given, named) -> None:
     both = ("--scene", tmp_path / "scene.xml", "--robot", tmp_path / "robot.xml")
     assert run("reconstruct", tmp_path, *both, *given, "--out", tmp_path / "twin") == 1
-    assert f"{named} would do nothing: with --scene every object is as the scene has it." in capsys.readouterr().err
+    assert (
+        f"{named} would do nothing: with --scene every object that no click points at is as the scene has it."
+        in capsys.readouterr().err
+    )
     assert run("reconstruct", tmp_path, *both[:2], "--pictures", 9, "--out", tmp_path / "twin") == 1
     assert "--pictures would do nothing" in capsys.readouterr().err
+    pointed = (*both, "--click", "front,0,1,1=mug")
+    assert run("reconstruct", tmp_path, *pointed, "--joint-of", "mug", "--out", tmp_path / "twin") == 1
+    assert "--joint-of would do nothing: with --scene an object's place and joint are" in capsys.readouterr().err
+    assert run("reconstruct", tmp_path / "none", *pointed, "--out", tmp_path / "twin") == 1
+    assert "would do nothing" not in capsys.readouterr().err
 
 
 def test_an_object_that_one_view_shows_has_no_shape() -> None:

@@ -16,6 +16,7 @@ from twinproof.reconstruct import collision
 from twinproof.reconstruct.collision import (
     Decomposing,
     convex_parts,
+    even_hull,
     hull_of,
     mass_properties,
     mend,
@@ -132,3 +133,17 @@ def test_nonsense_is_refused(monkeypatch) -> None:
     with pytest.raises(MissingExtra, match="coacd"):
         convex_parts(box())
     assert "coacd" not in sys.modules
+
+
+def test_a_bump_does_not_stand_for_the_side_it_is_on():
+    corners = np.array([[a, b, c] for a in (-0.02, 0.02) for b in (-0.02, 0.02) for c in (-0.02, 0.02)])
+    cube = hull_of(corners)
+    middle, k = len(cube.vertices), int(np.flatnonzero((cube.vertices[cube.faces][:, :, 0] > 0.019).all(axis=1))[0])
+    a, b, c = cube.faces[k]
+    tip = cube.vertices[cube.faces[k]].mean(axis=0) + np.array([0.006, 0, 0])
+    faces = np.concatenate([np.delete(cube.faces, k, axis=0), [(a, b, middle), (b, c, middle), (c, a, middle)]])
+    bumpy = Mesh(np.concatenate([cube.vertices, tip[None]]), faces)
+    even, whole = even_hull(bumpy), hull_of(bumpy.vertices)
+    assert even.closed
+    assert even.volume_m3 == pytest.approx(bumpy.volume_m3, rel=1e-6)
+    assert np.ptp(even.vertices[:, 0]) < np.ptp(whole.vertices[:, 0])

@@ -165,6 +165,19 @@ def test_fingers_take_the_part_that_fits_between_them():
     np.testing.assert_allclose(boundary(thing, turns, ways), [0.045, 0.014, 0.076], atol=1e-9)
 
 
+def test_a_mesh_is_measured_along_the_bodys_axes_however_the_compiler_turned_it():
+    turned = '<body name="a" pos=".4 0 .05"><freejoint/><geom type="mesh" mesh="block" pos="0 0 .01"/></body>'
+    corners = np.array([(x, y, z) for x in (-0.02, 0.02) for y in (-0.021, 0.021) for z in (-0.02, 0.02)])
+    bumps = [[0.019, 0.022, 0.019], [-0.02, -0.02, -0.022]]  # nearly a cube: its axes of inertia are anywhere
+    corners = np.concatenate([corners, bumps])
+    vertex = " ".join(f"{x:.4f}" for x in corners.ravel())
+    text = ARM.format(more=turned, servo=SERVO, keys="")
+    text = text.replace("<worldbody>", f'<asset><mesh name="block" vertex="{vertex}"/></asset><worldbody>', 1)
+    thing = thing_of(Scene(text))
+    np.testing.assert_allclose(thing.half_m, [0.02, 0.0215, 0.021], atol=1e-6)
+    np.testing.assert_allclose(thing.middle_m, [0, 0.0005, 0.009], atol=1e-6)
+
+
 def test_an_arm_without_fingers_pushes_with_its_tip_and_cannot_lift():
     blunt = scene(BOX.format("a"))
     assert push.of(blunt, home={"lift": 0.0}).touch == (("upper", "a"),)

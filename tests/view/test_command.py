@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from twinproof.cli_view import View, view
-from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.errors import ConfigError, TwinError
 
 
 def test_another_address_has_to_be_meant(run_folder):
@@ -69,9 +69,14 @@ def test_the_viewer_prints_its_address_and_ends_with_ctrl_c(run_folder):
     assert "Traceback" not in problems
 
 
-def test_a_run_gets_a_folder_with_the_page_of_a_trial(run_folder, tmp_path):
+def test_a_run_gets_a_folder_with_the_page_of_a_trial(run_folder, tmp_path, monkeypatch):
     from twinproof.cli_view import ScenePage, scene_page
+    from twinproof.view import static
 
     parts = {name: run_folder / name for name in ("trials", "twin", "posterior")}
+    monkeypatch.setattr(static, "MOST_BYTES", 1_000)  # of a page that is sent about; a report has more room
     assert scene_page(ScenePage(**parts, out=tmp_path / "scene")) == 0
+    monkeypatch.setattr(static, "REPORTED_BYTES", 1_000)
+    with pytest.raises(TwinError, match=r"and may have 0\.0"):
+        scene_page(ScenePage(**parts, out=tmp_path / "other"))
     assert [path.name for path in (tmp_path / "scene").iterdir()] == ["scene.html"]

@@ -16,8 +16,10 @@ from twinproof.nouns.theta import Theta
 from twinproof.nouns.trace import Trace
 from twinproof.nouns.trial import Trial
 from twinproof.sim.scene import engine, engine_of
+from twinproof.sim.scenes_by_label import ScenesByLabel
 
-METRICS = ("apart_rmse", "replay_rmse", "replay_tip_m")
+APART = ("apart_rmse",)
+METRICS = (*APART, "replay_rmse", "replay_tip_m")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,12 @@ class _Traced:
 
 
 def again(
-    panel: Panel, trials: Sequence[Trial], traces: Mapping[str, Trace], recording: Recording, beliefs: Beliefs
+    panel: Panel,
+    trials: Sequence[Trial],
+    traces: Mapping[str, Trace],
+    recording: Recording,
+    beliefs: Beliefs,
+    recorded_in: ScenesByLabel | None = None,
 ) -> Again:
     """How far each trial is from its real partner, and how a condition's episode replays in the trial's own world.
 
@@ -65,10 +72,10 @@ def again(
     if others:
         why = f"replays of single trials: they were simulated with {others[0]}, and here is {engine_of(scene)}."
         why += " Give the folder of the posterior." if ", drive " in others[0] else ""
-        return Again(values, METRICS[:1], (why,))
+        return Again(values, APART, (why,))
     worlds = _worlds(kept)
     episodes = {condition.name: recording.episode(condition.episode) for condition in panel.conditions}
-    replays, _ = by_world(scenes, episodes, worlds, rig, twin_tips(rig, scene))
+    replays, _ = by_world(scenes, episodes, worlds, rig, twin_tips(rig, scene), recorded_in)
     for each in kept:
         told = replays.get(each.world)
         if told is not None:

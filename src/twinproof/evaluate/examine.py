@@ -8,7 +8,7 @@ checks ─> smoke and perturbation tests ─> the holdout opens ─> replays ─
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from twinproof import __version__
@@ -22,7 +22,7 @@ from twinproof.evaluate.freeze import check_frozen, check_same_robot, state_robo
 from twinproof.evaluate.lots import Lot, run_lots
 from twinproof.evaluate.pairs import apart_rmse
 from twinproof.evaluate.proxies import PLAYED_AGAIN, labelled
-from twinproof.evaluate.replay import Key, Replay, by_world, replay_report, told, twin_tips, with_ranges
+from twinproof.evaluate.replay import Key, Replay, by_world, replay_report, scene_of, told, twin_tips, with_ranges
 from twinproof.evaluate.runs import FORMAT, Run, Runs
 from twinproof.evaluate.smoke import steady
 from twinproof.evaluate.summary import summary
@@ -41,6 +41,7 @@ from twinproof.nouns.trial import Trial
 from twinproof.nouns.trials import Trials
 from twinproof.policies.safety import Safety
 from twinproof.sim.scene import engine
+from twinproof.sim.scenes_by_label import ScenesByLabel
 from twinproof.tasks.task import TaskSpec
 
 Logged = Callable[[Cell], Run]  # a real trial that was recorded elsewhere
@@ -72,6 +73,7 @@ class Examination:
     elsewhere: Elsewhere | None = None  # who runs simulated trials, where it is not this process
     again: int = PLAYED_AGAIN  # failures of a policy, at most, that are played again to say what was wrong
     real: str = ""  # names the robot's driver or the logged trials by content: another one is another attempt
+    recorded_in: ScenesByLabel = field(default_factory=dict)  # other scenes, in which episodes are replayed
     filmed: tuple[str, ...] = ()  # simulated domains whose trials are filmed, as real ones always are, with cameras
 
     def __post_init__(self) -> None:
@@ -173,7 +175,7 @@ class _Run:
             "reality": reality,
             **figures(exam.panel, trials, self.names),
             "smoke": dict(tried),
-            "replay": {**told(replays, failed), "protocol": self._protocol()},
+            "replay": {**told(replays, failed, exam.recorded_in), "protocol": self._protocol()},
             "decomposition": self._taken_apart(runs),
             "order": [self._told(place) for place in order if self.cells[place].domain.kind == "real"],
             "monitor": self._monitor(trials),
@@ -257,6 +259,9 @@ class _Run:
         drive = self.exam.beliefs.drive
         if drive is not None:
             found.append(f"replays and all simulated domains but nominal ones are moved as identified: {drive.told}")
+        if self.exam.recorded_in:
+            labels = ", ".join(self.exam.recorded_in)
+            found.append(f"recordings are replayed in the scene that is stated for their {labels}; trials are not")
         mine = self.exam.beliefs.twin.hash
         for each in self.exam.contenders:
             if each.twin and each.twin != mine:
@@ -275,7 +280,8 @@ class _Run:
             if cell.policy == self.names[0] and cell.domain.kind not in ("real", "rebuilt") and cell.repeat < REPLAYED
         ]
         worlds = {(c.condition.name, c.domain.name, c.repeat): self.exam.beliefs.theta(c) for c in first}
-        return by_world(self.scenes, self.episodes, worlds, self.rig, twin_tips(self.rig, self.scene))
+        tips = twin_tips(self.rig, self.scene)
+        return by_world(self.scenes, self.episodes, worlds, self.rig, tips, self.exam.recorded_in)
 
     def _protocol(self) -> Json:
         """The divergence protocol on whole replays at the twin's point: errors of each arm, onsets, events."""
@@ -284,7 +290,8 @@ class _Run:
         for name, cell in list(cells.items())[:REPLAYED_WHOLE]:
             episode, theta = self.episodes[name], self.exam.beliefs.theta(cell)
             try:
-                shown = replay_report(self.scene, [episode], theta, self.rig, twin_tips(self.rig, self.scene))
+                scene = scene_of(episode, self.scene, self.exam.recorded_in)
+                shown = replay_report(scene, [episode], theta, self.rig, twin_tips(self.rig, self.scene))
             except TraceError as problem:
                 found[name] = {"diverged": str(problem)}
                 continue

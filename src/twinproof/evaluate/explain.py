@@ -90,9 +90,9 @@ def guesses(task: TaskSpec, believed: Theta) -> tuple[Guess, ...]:
 
     if task.place:
         body = index(model, "body", task.place)
-        geoms = [
-            f"geom.{model.geom(g).name}.friction_slide" for g in range(model.ngeom) if model.geom_bodyid[g] == body
-        ]
+        own = [g for g in range(model.ngeom) if model.geom_bodyid[g] == body]
+        touching = [g for g in own if model.geom_contype[g] or model.geom_conaffinity[g]]  # lean worlds have no others
+        geoms = [f"geom.{model.geom(g).name}.friction_slide" for g in touching]
         add("the object's mass", [f"body.{task.place}.mass"], MASSES)
         add("the object's friction", geoms, FRICTIONS)
         add("the object's size", [f"body.{task.place}.scale"], SIZES)

@@ -28,6 +28,7 @@ from twinproof.sim.kinematics import chain_of
 from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.readings import POSE, Reading
 from twinproof.sim.scene import Scene, engine_of
+from twinproof.sim.scenes_by_label import ScenesByLabel, scene_for
 from twinproof.sim.shooting import Shooting, Variant
 from twinproof.sim.world import World
 
@@ -196,14 +197,25 @@ def twin_tips(rig: Rig, scene: Scene) -> Tips:
 
 
 def by_world(
-    scenes: Mapping[str, Scene], episodes: Mapping[str, Episode], worlds: Mapping[Key, Theta], rig: Rig, tips: Tips
+    scenes: Mapping[str, Scene],
+    episodes: Mapping[str, Episode],
+    worlds: Mapping[Key, Theta],
+    rig: Rig,
+    tips: Tips,
+    recorded_in: ScenesByLabel | None = None,
 ) -> tuple[dict[Key, Replay], dict[Key, str]]:
     """The replay of every (condition, domain, repeat) in its own world, and why some have none: their twin diverged.
 
-    `scenes` are those of the domains. Worlds that are the same are rolled once.
+    `scenes` are those of the domains; an episode whose labels choose another in `recorded_in` is replayed there, moved
+    by the domain's drive. Worlds that are the same are rolled once.
     """
     known: dict[tuple[str, Scene, Theta], Replay | str] = {}
-    asked = {key: (key[0], scenes[key[1]], moving(theta)) for key, theta in worlds.items()}
+    own = {
+        (name, domain): scene_of(episode, scene, recorded_in)
+        for name, episode in episodes.items()
+        for domain, scene in scenes.items()
+    }
+    asked = {key: (key[0], own[key[:2]], moving(theta)) for key, theta in worlds.items()}
     for one in asked.values():
         condition, scene, theta = one
         if one not in known:
@@ -216,8 +228,17 @@ def by_world(
     return found, {key: told for key, told in each.items() if isinstance(told, str)}
 
 
-def told(replays: Mapping[Key, Replay], failed: Mapping[Key, str]) -> Json:
-    """Every replay, with its course in a hundred points at most; and those whose twin diverged, with why."""
+def scene_of(episode: Episode, scene: Scene, recorded_in: ScenesByLabel | None) -> Scene:
+    """The scene that an episode was recorded in: `scene`, or where its labels choose another, that one moved alike."""
+    found = scene_for(episode.labels, recorded_in or {}, scene)
+    return scene if found is scene else found.driven(scene.drive)
+
+
+def told(
+    replays: Mapping[Key, Replay], failed: Mapping[Key, str], recorded_in: ScenesByLabel | None = None
+) -> dict[str, Json]:
+    """Every replay, with its course in a hundred points at most; those whose twin diverged, with why; and the hashes of
+    other scenes than the twin's, by label and its value, where there are such."""
     rows = []
     for (condition, domain, repeat), each in replays.items():
         step = max(1, len(each.time_s) // 100)
@@ -233,4 +254,7 @@ def told(replays: Mapping[Key, Replay], failed: Mapping[Key, str]) -> Json:
             }
         )
     lost = [{"condition": c, "domain": d, "repeat": r, "why": why} for (c, d, r), why in failed.items()]
-    return {"worlds": rows, "diverged": lost}
+    found: dict[str, Json] = {"worlds": rows, "diverged": lost}
+    if recorded_in:
+        found["recorded_in"] = {label: {v: s.hash for v, s in each.items()} for label, each in recorded_in.items()}
+    return found

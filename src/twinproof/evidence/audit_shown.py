@@ -23,7 +23,7 @@ from twinproof.nouns.trial import Trial
 
 PARTS = ("robot", "twin", "posterior", "ranges", "coverage", "training", "policies", "pictures", "summary")
 NEEDED = {"robot": "recording", "twin": "twin", "posterior": "posterior", "coverage": "randomization"}
-STATED = ("decomposition", "replay", "notes")  # of the summary: evaluate computed them beside the trials
+STATED = ("decomposition", "replay", "recorded_in", "notes")  # of the summary: evaluate computed them beside the trials
 Agree = Callable[
     [Panel, Sequence[Trial], Json], Json
 ]  # how policies rank in twin and reality, where the last is stated
@@ -44,6 +44,15 @@ class Part:
     name: str
     stated: Any
     anew: Any
+
+
+def recorded_in(folder: Path) -> dict[str, dict[str, str]]:
+    """The hashes of the scenes in which recordings were replayed, as the report states them; empty where none was."""
+    try:
+        told = json.loads((folder / "report.json").read_bytes())["inputs"]["summary"].get("recorded_in")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # what is wrong with the report is said where it is looked at
+    return told if isinstance(told, dict) else {}
 
 
 def shown_findings(

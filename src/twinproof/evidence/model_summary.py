@@ -22,11 +22,13 @@ def summary_of(summary: Mapping[str, Any]) -> dict[str, Json]:
     steps = [
         plain(step) for step in summary.get("decomposition") or () if isinstance(step, Mapping) and "value" in step
     ]
-    agreement = summary.get("agreement")
+    agreement, replayed = summary.get("agreement"), summary.get("replay")
+    own = replayed.get("recorded_in") if isinstance(replayed, Mapping) else None
     return {
         "decomposition": steps,
         "agreement": plain(agreement) if isinstance(agreement, Mapping) else None,
         "replay": _replay(summary.get("replay")),
+        **({"recorded_in": plain(own)} if own else {}),
         "notes": [str(note) for note in summary.get("notes") or ()],
     }
 

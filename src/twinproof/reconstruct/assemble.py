@@ -184,13 +184,9 @@ def _write_scene(folder: Path, room: Room, parts: Sequence[ObjectParts]) -> None
 
 
 def _audits(found: FoundRobot, things: Sequence[Thing], parts: Mapping[str, ObjectParts]) -> dict[str, Json]:
-    standing = {name: each.audits["standing"] for name, each in parts.items() if "standing" in each.audits}
     audits: dict[str, Json] = {
-        "visual_against_collision": {name: each.audits["collision_gap"] for name, each in parts.items()},
-        "standing": standing,
+        **object_audits(things, parts),
         "robot_links_agree": dict(found.links),
-        "silhouette_iou": {thing.found.name: dict(thing.found.silhouette_iou) for thing in things},
-        "held_out_views": {thing.found.name: dict(thing.found.held_out) for thing in things},
         "pictures_used": pictures_used(found, things),
         "reprojection_px": dict(found.reprojection_px),
         "calibration": {
@@ -202,6 +198,16 @@ def _audits(found: FoundRobot, things: Sequence[Thing], parts: Mapping[str, Obje
     joints = {thing.found.name: thing.joint.as_json() for thing in things if thing.joint is not None}
     moved = {thing.found.name: thing.moved.as_json() for thing in things if thing.moved is not None}
     return audits | ({"joints": joints} if joints else {}) | ({"joint_refinement": moved} if moved else {})
+
+
+def object_audits(things: Sequence[Thing], parts: Mapping[str, ObjectParts]) -> dict[str, Json]:
+    """How well objects stand, cover their outlines and agree with what they touch by."""
+    return {
+        "visual_against_collision": {name: each.audits["collision_gap"] for name, each in parts.items()},
+        "standing": {name: each.audits["standing"] for name, each in parts.items() if "standing" in each.audits},
+        "silhouette_iou": {thing.found.name: dict(thing.found.silhouette_iou) for thing in things},
+        "held_out_views": {thing.found.name: dict(thing.found.held_out) for thing in things},
+    }
 
 
 def pictures_used(found: FoundRobot, things: Sequence[Thing]) -> dict[str, Json]:

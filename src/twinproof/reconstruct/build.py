@@ -83,8 +83,8 @@ def built(
     """The Twin, its files in an empty `folder`. What is already in `work` is not made again."""
     store = Store(work)
     room, key, notes = room_of(calibration, robot_model, how, store, progress)
-    episode = _episode(calibration, how.object, room)
-    found = _objects(calibration, episode, room, how, _Kept(store, key, progress))
+    episode = episode_with(calibration, how.object, room)
+    found = objects_of(calibration, episode, room, how, Kept(store, key, progress))
     asked, thing = next(iter(found.items()))
     bench = Workbench(calibration, room, episode, store, asked, progress)
     if how.joint_of:
@@ -103,7 +103,7 @@ def built(
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class Kept:
     """Where finished blocks are kept, the key of all that went before, and who is told how far it is."""
 
     store: Store
@@ -111,8 +111,8 @@ class _Kept:
     progress: Progress
 
 
-def _objects(
-    calibration: Calibration, episode: Episode, room: Room, how: Building, kept: _Kept
+def objects_of(
+    calibration: Calibration, episode: Episode, room: Room, how: Building, kept: Kept
 ) -> dict[str, FoundObject]:
     """Every object that is asked for, by its key, the one that is followed first; the first brings the background."""
     found = dict[str, FoundObject]()
@@ -163,7 +163,7 @@ def _object(
     return replace(found_object(clips, name, how.table, how.shaping, notes, progress), episode=episode.id)
 
 
-def _episode(calibration: Calibration, label: str, room: Room) -> Episode:
+def episode_with(calibration: Calibration, label: str, room: Room) -> Episode:
     """The episode with this object, or any, in which a riding camera goes farthest; without one, the longest."""
     episodes = calibration.recording.episodes
     known = sorted({e.labels["object"] for e in episodes if "object" in e.labels})

@@ -189,6 +189,14 @@ def hull_of(points: Float[np.ndarray, "P 3"]) -> Mesh:
     return kept_faces(Mesh(points, faces), np.ones(len(faces), bool))
 
 
+def even_hull(mesh: Mesh) -> Mesh:
+    """The convex hull, drawn in about its middle until it has the mesh's volume: bumps on a flat side would else stand
+    for the side."""
+    whole = hull_of(mesh.vertices)
+    middle = np.array(mass_properties(whole, mass_kg=1.0).com_m)
+    return Mesh(middle + np.cbrt(mesh.volume_m3 / whole.volume_m3) * (whole.vertices - middle), whole.faces)
+
+
 def mass_properties(mesh: Mesh, *, mass_kg: float | None = None, density_kgm3: float | None = None) -> MassProperties:
     """Of a closed mesh filled evenly, from its mass or its density: sums over the tetrahedra of its faces."""
     if (mass_kg is None) == (density_kgm3 is None):

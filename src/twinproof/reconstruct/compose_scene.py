@@ -116,7 +116,7 @@ class EditedScene:
 
     def _check_alike(self, other: EditedScene) -> None:
         for key, default in ALIKE.items():
-            values = [_compiler(each.tree, key, default) for each in (self, other)]
+            values = [compiler_value(each.tree, key, default) for each in (self, other)]
             if values[0] != values[1]:
                 raise TwinError(
                     f"{self.path} has compiler {key}={values[0]!r}, {other.path} {values[1]!r}: numbers would change "
@@ -150,7 +150,7 @@ class EditedScene:
 
     def _folder(self, kind: str) -> str:
         key = "texturedir" if kind == "texture" else "meshdir"
-        return _compiler(self.tree, key, _compiler(self.tree, "assetdir", ""))
+        return compiler_value(self.tree, key, compiler_value(self.tree, "assetdir", ""))
 
     def _landing(self, kind: str, new_name: str, source: str) -> str:
         folder = self._folder(kind)
@@ -178,7 +178,8 @@ class EditedScene:
                 body.set("childclass", str(theirs.get("class")))
 
 
-def _compiler(tree: Element, key: str, default: str) -> str:
+def compiler_value(tree: Element, key: str, default: str) -> str:
+    """An attribute of the scene's compiler: the last one counts."""
     found = default
     for element in tree.iter("compiler"):
         found = element.get(key, found)

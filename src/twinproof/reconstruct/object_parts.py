@@ -27,6 +27,7 @@ from twinproof.reconstruct.collision import (
     Decomposing,
     MassProperties,
     convex_parts,
+    even_hull,
     mass_properties,
     mend,
     mjcf_body,
@@ -51,6 +52,7 @@ class Making:
     cut_faces: int = 2000  # of the mesh that CoACD gets: its time grows with them
     decomposing: Decomposing = field(default_factory=Decomposing)
     free: bool = True
+    convex: bool = False  # it touches as one convex part: the hull, drawn in until it has the shape's volume
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +111,7 @@ def write_object(
         local, mass_kg=how.mass_kg, density_kgm3=None if how.mass_kg is not None else how.density_kgm3
     )
     few, kept = simplified(local, how.cut_faces)
-    cut = convex_parts(few, how.decomposing)
+    cut = [even_hull(few)] if how.convex else convex_parts(few, how.decomposing)
     parts = written_parts(folder, name, cut)
     visual = f"meshes/{name}.obj"
     drawn = Baked(plain.moved(T_body_world), shape.uv, shape.texture) if isinstance(shape, Baked) else local

@@ -1,8 +1,9 @@
-"""A scene that the user states around a robot that pictures show: cameras and offsets found, the rest declared."""
+"""A scene that the user states around a robot that pictures show: cameras and offsets found, and the objects that are
+pointed at; the rest declared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -17,9 +18,20 @@ from twinproof.nouns.store import Store
 from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Body, Twin, TwinCamera
-from twinproof.reconstruct.assemble import Room, alignment_of, camera_element, carrier_of, pictures_used, write_splats
-from twinproof.reconstruct.build import Building, room_of
+from twinproof.reconstruct.assemble import (
+    Room,
+    Thing,
+    alignment_of,
+    camera_element,
+    carrier_of,
+    object_audits,
+    pictures_used,
+    write_splats,
+)
+from twinproof.reconstruct.build import Building, Kept, episode_with, objects_of, room_of
 from twinproof.reconstruct.declare import declared
+from twinproof.reconstruct.object_block import FoundObject
+from twinproof.reconstruct.stated_object import taken_over
 from twinproof.sim.parameters.base import names
 from twinproof.sim.scene import Scene
 
@@ -37,38 +49,59 @@ def stated(
 ) -> Twin:
     """The twin of a stated scene, its files in an empty `folder`. What is already in `work` is not made again.
 
-    The scene's cameras of the rig's names stand where the pictures say; surfels cover the robot's links alone.
+    The scene's cameras of the rig's names stand where the pictures say; surfels cover the robot's links, and objects
+    that are pointed at: those take the place of the scene's bodies of their names.
     """
-    room, _, notes = room_of(calibration, robot_model, how, Store(work), progress)
-    found = in_scene(Scene.read(scene), scene.name, room, calibration, folder)
+    store = Store(work)
+    room, key, notes = room_of(calibration, robot_model, how, store, progress)
+    things = list[FoundObject]()
+    if how.shaping.prompts is not None:
+        episode = episode_with(calibration, how.object, room)
+        bare = replace(how, shaping=replace(how.shaping, background=0))  # the scene has its own
+        things += objects_of(calibration, episode, room, bare, Kept(store, key, progress)).values()
+    found = in_scene(Scene.read(scene), scene.name, room, calibration, folder, things)
     return replace(found, notes=(*found.notes, *notes, *room.found.weak), ledger=ledger)
 
 
-def in_scene(scene: Scene, name: str, room: Room, calibration: Calibration, folder: Path) -> Twin:
-    """The stated scene called `name` with what calibration found of its robot, its files in an empty `folder`."""
+def in_scene(
+    scene: Scene, name: str, room: Room, calibration: Calibration, folder: Path, things: Sequence[FoundObject] = ()
+) -> Twin:
+    """The stated scene called `name` with what calibration found of its robot and of some of its objects, its files in
+    an empty `folder`."""
     _check(scene, room, name)
     base, found = declared(scene, name, calibration, folder), room.found
-    runs = write_splats(folder, room, [], None)
+    taken = {thing.name: taken_over(folder, thing, room.physical.density_kgm3, room.table) for thing in things}
+    parts = {each: one.parts for each, one in taken.items()}
+    runs = write_splats(folder, room, list(parts.values()), None)
     _place_cameras(folder / "scene.xml", room)
     source = Inferred(calibration.split)
+    sources = {thing.name: Thing(thing).source(calibration.split) for thing in things}
     audits: dict[str, Json] = {
         "robot_links_agree": dict(found.links),
-        "pictures_used": pictures_used(found, []),
+        "pictures_used": pictures_used(found, [Thing(thing) for thing in things]),
         "reprojection_px": dict(found.reprojection_px),
         "calibration": {
             "offset_sd_rad": dict(found.offset_sd),
             "cameras": {n: plain(c) for n, c in found.cameras.items()},
         },
     }
+    if taken:
+        audits |= object_audits([Thing(thing) for thing in things], parts)
+        audits["against_stated"] = {each: one.against_stated for each, one in taken.items()}
     said = f"the scene is {name}, as the user states it; cameras and joint offsets are from pictures of the robot"
     return replace(
         base,
-        bodies=tuple(_covered(body, runs) for body in base.bodies),
-        alignment=alignment_of(found, [], source),
+        bodies=tuple(
+            parts[body.name].body(sources[body.name], runs[body.name][0])
+            if body.name in parts
+            else _covered(body, runs)
+            for body in base.bodies
+        ),
+        alignment=alignment_of(found, list(parts.values()), source),
         cameras={n: TwinCamera(c.width, c.height, c.intrinsics, c.mount, source) for n, c in room.cameras.items()},
         start=Theta({f"joint.{joint}.offset": value for joint, value in found.offsets.items()}),
         audits=audits,
-        notes=(said,),
+        notes=(said, *(note for one in taken.values() for note in one.notes)),
     )
 
 

@@ -13,6 +13,7 @@ from twinproof.sim.scene import Scene
 from twinproof.tasks.machine import FREE, SLIDE, Arm, Machine
 
 ROUND = (2, 3, 5)  # mjtGeom: sphere, capsule, cylinder
+MESH = 7  # mjtGeom
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +56,21 @@ def thing_of(scene: Scene, body: str = "") -> Thing:
 
 
 def _boxes(model: Any, body: int) -> tuple[tuple[Box, ...], list[int]]:
-    """Boxes around a body's geoms that touch, from the compiler's own, and the kinds of those geoms."""
+    """Boxes along the body's axes around its geoms that touch, and the kinds of those geoms. A mesh, which the compiler
+    turns to its own principal axes, is measured by its corners."""
     found, kinds = [], []
     for geom in np.flatnonzero(np.array(model.geom_bodyid) == body):
         if model.geom_contype[geom] or model.geom_conaffinity[geom]:
-            turn = _matrix(model.geom_quat[geom])
-            middle = np.array(model.geom_pos[geom]) + turn @ model.geom_aabb[geom, :3]
-            found.append(Box(middle, np.abs(turn) @ model.geom_aabb[geom, 3:]))
+            turn, at = _matrix(model.geom_quat[geom]), np.array(model.geom_pos[geom])
+            if int(model.geom_type[geom]) == MESH:
+                mesh = int(model.geom_dataid[geom])
+                first = int(model.mesh_vertadr[mesh])
+                corners = at + model.mesh_vert[first : first + int(model.mesh_vertnum[mesh])] @ turn.T
+                low, high = corners.min(axis=0), corners.max(axis=0)
+                found.append(Box((low + high) / 2, (high - low) / 2))
+            else:
+                middle = at + turn @ model.geom_aabb[geom, :3]
+                found.append(Box(middle, np.abs(turn) @ model.geom_aabb[geom, 3:]))
             kinds.append(int(model.geom_type[geom]))
     if not found:
         name = names(model, "body")[body]

@@ -13,6 +13,7 @@ from twinproof.view.motion import Apart, Motion
 from twinproof.view.vr import built, data_script
 
 MOST_BYTES = 8_000_000
+REPORTED_BYTES = 10_000_000  # inside a report, which has room for that
 MOST_SPLATS = 150_000
 FEWEST_SPLATS = 1_000
 
