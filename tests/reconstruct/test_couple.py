@@ -83,7 +83,17 @@ def test_what_comes_out_begins_identification_and_says_how_sure_it_is() -> None:
     assert set(found.sd) == set(found.start)
     assert abs(found.start["joint.push.offset"]) < 0.004
     assert sum(found.cost.values()) < sum(found.first_cost.values())
-    assert set(found.cost) == {"pixels", "tracks", "torques", "seams", "parameters", "offsets", "cameras", "scale"}
+    assert set(found.cost) == {
+        "pixels",
+        "tracks",
+        "torques",
+        "seams",
+        "parameters",
+        "offsets",
+        "cameras",
+        "shows",
+        "scale",
+    }
     assert set(found.cameras) == {"c0", "c1", "c2"}
     assert found.scale == 1.0
     assert (found.track.sd_m > 0).all()

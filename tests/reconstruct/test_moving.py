@@ -23,8 +23,9 @@ from twinproof.reconstruct import moving
 from twinproof.reconstruct.articulation import Kind
 from twinproof.reconstruct.calibration_block import FoundRobot
 from twinproof.reconstruct.joint_block import FoundJoint
+from twinproof.reconstruct.joint_shape import resized
 from twinproof.reconstruct.motion_block import FoundMotion
-from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined, resized
+from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined
 from twinproof.reconstruct.object_block import FoundObject, Shaping
 from twinproof.reconstruct.recorded_track import COLUMNS
 from twinproof.sim.grid import Plane

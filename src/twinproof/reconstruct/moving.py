@@ -19,12 +19,13 @@ from twinproof.reconstruct.assemble import Room, Thing, write_scene
 from twinproof.reconstruct.clips import clips_of, offsets_of
 from twinproof.reconstruct.joint_block import FORMAT as JOINT_FORMAT
 from twinproof.reconstruct.joint_block import FoundJoint, found_joint
+from twinproof.reconstruct.joint_shape import resized, together
 from twinproof.reconstruct.motion_block import MOVED_M, FoundMotion, found_motion
 from twinproof.reconstruct.recorded_track import recorded_track
 from twinproof.reconstruct.robot_frames import Angles, joint_angles
+from twinproof.reconstruct.touch_felt import recorded_torques
 from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
-from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
     from twinproof.nouns.clip import Clip
@@ -95,16 +96,7 @@ def refined(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thi
     except (ConfigError, RecordingError, SimError, TwinError) as problem:
         return Thing(thing), (f"{NOT_REFINED}: {problem}",)
     notes = (*motion.notes, *((said,) if said else ()), *_hint(motion, _size_m(thing)))
-    return Thing(resized(thing, moved.scale), moved=moved), notes
-
-
-def resized(thing: FoundObject, scale: float) -> FoundObject:
-    """The object so many times as large, its lowest point where it was."""
-    lowest = float((thing.mesh.vertices @ thing.T_world_object[2, :3]).min())
-    T = np.array(thing.T_world_object)
-    T[2, 3] -= (scale - 1) * lowest
-    splats = placed(thing.splats, np.eye(4), scale)
-    return replace(thing, mesh=thing.mesh.moved(np.eye(4), scale), splats=splats, T_world_object=T)
+    return Thing(resized(moved.shape or thing, moved.scale), moved=moved), notes
 
 
 def _refined(
@@ -113,13 +105,19 @@ def _refined(
     rig, room = bench.calibration.recording.rig, bench.room
     raw = joint_angles(episode.fresh(), rig)
     angles = Angles(raw.time_s, raw.value - offsets_of(rig, room.found))
-    with tempfile.TemporaryDirectory() as scratch:
-        write_scene(room, [Thing(thing)], Path(scratch))
-        scene = Scene.read(Path(scratch) / "scene.xml")
-        tracks = () if told is None else (told,)
-        return found_joint(
-            scene, motion, bench.clips(episode), angles, room.found, rig.joint_names, tracks, bench.progress
-        )
+    clips, tracks = bench.clips(episode), () if told is None else (told,)
+    torque, silent = recorded_torques(episode.fresh(), rig, raw.time_s)
+
+    def refine(thing: FoundObject, motion: FoundMotion) -> FoundJoint:
+        with tempfile.TemporaryDirectory() as scratch:
+            write_scene(room, [Thing(thing)], Path(scratch))
+            scene = Scene.read(Path(scratch) / "scene.xml")
+            joint = found_joint(
+                scene, motion, clips, angles, room.found, rig.joint_names, tracks, torque, bench.progress
+            )
+            return replace(joint, torques=silent or joint.torques)
+
+    return together(thing, motion, clips, room.table, refine, bench.progress)
 
 
 def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:
