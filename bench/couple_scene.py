@@ -121,7 +121,8 @@ def filmed(seed: int, number: int, behaviours: tuple[str, ...] = ("push",), size
     commands = np.stack(log.command) - offset
     return Filmed(
         f"{thing.name} {take.behaviour} seed {seed}", tuple(clips), plates, xml, textures.assets(), bench.joints,
-        sensed, joint, np.stack(log.torque), np.array(log.command_step) * played.reality.dt, commands, mesh_of(believed), thing.rgb,
+        sensed, joint, np.stack(log.torque), np.array(log.command_step) * played.reality.dt, commands,
+        mesh_of(believed), thing.rgb,
         _truth(played.reality, thing, cameras, to_base),
     )  # fmt: skip
 

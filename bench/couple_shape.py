@@ -35,6 +35,7 @@ from twinproof.reconstruct.gap import chamfer_m, volume_error
 from twinproof.reconstruct.joint_block import FoundJoint, found_joint
 from twinproof.reconstruct.joint_shape import reshaped_by, resized, together
 from twinproof.reconstruct.motion_block import FoundMotion, found_motion
+from twinproof.reconstruct.moving import ROLLED
 from twinproof.reconstruct.object_block import FoundObject, Shaping, found_object
 from twinproof.reconstruct.prompts import Prompt, Prompts
 from twinproof.reconstruct.robot_frames import Angles
@@ -86,7 +87,7 @@ def room_of(film: Filmed) -> Room:
 def scene_of(room: Room, thing: FoundObject) -> Scene:
     """The scene that the command would write."""
     folder = Path(tempfile.mkdtemp())
-    write_scene(room, [Thing(thing)], folder)
+    write_scene(room, [Thing(thing)], folder, ROLLED)
     return Scene.read(folder / "scene.xml")
 
 
@@ -212,9 +213,8 @@ def table(rows: list[dict]) -> str:
         lines.append(f"| {said} | " + " | ".join(f"{mean[n][key]:.2f}" for n in NAMES) + " |")
     lines.append("")
     for key in ("friction", "mass"):
-        lines.append(
-            f"{key}: D is off by {np.mean([abs(np.log(r[key][0] / r[key][1])) for r in rows]):.0%} (mean absolute log ratio)."
-        )
+        off = np.mean([abs(np.log(row[key][0] / row[key][1])) for row in rows])
+        lines.append(f"{key}: D is off by {off:.0%} (mean absolute log ratio).")
     lines.append(
         "D's 90 % ellipses of (x, y) cover " + ", ".join(f"{row['covered']:.0%}" for row in rows) + " of the times."
     )

@@ -56,7 +56,7 @@ def together(
     `clips` are those of the handled episode.
     """
     first = refine(thing, motion)
-    before, now = resized(thing, first.scale), moved_in(motion, first)
+    before, now = resized(thing, first.scale), replace(motion, track=first.track)
     if thing.made_by:
         return replace(first, reshaped=f"vertices stay as {thing.made_by} made them")
     try:
@@ -91,21 +91,16 @@ def resized(thing: FoundObject, scale: float) -> FoundObject:
     return replace(thing, mesh=thing.mesh.moved(np.eye(4), scale), splats=splats, T_world_object=T)
 
 
-def moved_in(motion: FoundMotion, found: FoundJoint) -> FoundMotion:
-    """The motion as joint refinement has it."""
-    return replace(motion, track=found.track)
-
-
 def handled_views(
     thing: FoundObject, motion: FoundMotion, clips: Sequence[Clip], found: FoundJoint
 ) -> tuple[Views, Views]:
-    """Pictures of the handled episode as views of the object where it stood, those that are fitted and those kept apart.
+    """Pictures of the handled episode as views of the object where it stood: those that are fitted, those kept apart.
 
     Groups are those of its views at rest: 1 is the object, 0 what is behind it, -1 not known.
     """
     own = [clip for clip in clips if clip.camera in motion.masks]
     every = max(1, sum(map(len, own)) // PICTURES)
-    seen = object_views(own, motion.masks, motion.track, found.cameras, every).views
+    seen = object_views(own, motion.masks, found.track, found.cameras, every).views
     shown = []
     for view in seen:
         assert view.mask is not None
@@ -125,7 +120,7 @@ def reshaped_by(
     table: Plane,
     progress: Progress = quiet,
 ) -> FoundObject:
-    """The object, its vertices and looks moved to where pictures have them: those at rest, and those at the poses found.
+    """The object, its vertices and looks moved to where pictures have them, at rest and at the poses found.
 
     Figures on held-out views of its looks are dropped: they are of the looks before.
     """

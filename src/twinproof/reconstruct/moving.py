@@ -17,10 +17,12 @@ from twinproof.nouns.store import Store
 from twinproof.reconstruct.articulation import Articulation, Kind, articulation
 from twinproof.reconstruct.assemble import Room, Thing, write_scene
 from twinproof.reconstruct.clips import clips_of, offsets_of
+from twinproof.reconstruct.collision import Decomposing
 from twinproof.reconstruct.joint_block import FORMAT as JOINT_FORMAT
 from twinproof.reconstruct.joint_block import FoundJoint, found_joint
 from twinproof.reconstruct.joint_shape import resized, together
 from twinproof.reconstruct.motion_block import MOVED_M, FoundMotion, found_motion
+from twinproof.reconstruct.object_parts import Making
 from twinproof.reconstruct.recorded_track import recorded_track
 from twinproof.reconstruct.robot_frames import Angles, joint_angles
 from twinproof.reconstruct.touch_felt import recorded_torques
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 NOT_REFINED = "no joint refinement with physics"
 MOST = 3  # episodes that are looked through for one in which the object moves
 NO_TURN_RAD = 1.0  # an error of turns with which they count for nothing
+ROLLED = Making(cut_faces=600, decomposing=Decomposing(threshold=0.07, most_parts=12))  # for rollouts
 LEAST_SD_M, LEAST_SD_RAD = 0.001, 0.01  # of a tracked pose, whatever the tracker states: cameras are off by more
 
 
@@ -110,7 +113,7 @@ def _refined(
 
     def refine(thing: FoundObject, motion: FoundMotion) -> FoundJoint:
         with tempfile.TemporaryDirectory() as scratch:
-            write_scene(room, [Thing(thing)], Path(scratch))
+            write_scene(room, [Thing(thing)], Path(scratch), ROLLED)
             scene = Scene.read(Path(scratch) / "scene.xml")
             joint = found_joint(
                 scene, motion, clips, angles, room.found, rig.joint_names, tracks, torque, bench.progress

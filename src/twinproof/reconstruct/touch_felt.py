@@ -31,6 +31,7 @@ STILL_M, STILL_RAD = 0.003, 0.03
 FEWEST = 5  # stretches in free air
 TURNING = 0.02  # rad/s or m/s: friction has its full size from about twice this speed on
 FAINT = 1e-3  # of a torque's spread: what a column of the free-air model must at least explain
+MOSTLY = 0.5  # of an episode has a torque that counts at all
 FAR = 3.0  # standard errors, from which on a sample counts less
 
 
@@ -73,18 +74,23 @@ def felt(
     except SimError as problem:
         return None, f"torques of touch are not part of it: {problem}"
     still = stands_still(track, angles.time_s)
-    left, sd = np.zeros_like(torque), np.zeros(len(joints))
-    for j in np.flatnonzero(~free.tied & np.isfinite(torque).all(axis=0)):
-        left[:, j], sd[j] = _less_free(
-            torque[:, j] - free.torque[:, j], free.speed[:, j], still, angles.time_s, segment_s
-        )
+    able = np.flatnonzero(~free.tied & (np.isfinite(torque).mean(axis=0) > MOSTLY))
+    rows = np.isfinite(torque[:, able]).all(axis=1)
+    if not len(able) or not rows.any():
+        return None, "torques of touch are not part of it: no joint that moves by itself has its torque recorded"
+    time_s = angles.time_s[rows]
+    still = stands_still(track, time_s)
+    left, sd = np.zeros((len(time_s), len(joints))), np.zeros(len(joints))
+    for j in able:
+        over, speed = (torque[rows, j] - free.torque[rows, j]), free.speed[rows, j]
+        left[:, j], sd[j] = _less_free(over, speed, still, time_s, segment_s)
     if not (sd > 0).any():
         return None, (
             f"torques of touch are not part of it: the object stands still in fewer than {FEWEST} stretches of "
             f"{segment_s:g} s, so that nobody knows what free air takes"
         )
     size = ", ".join(f"{name} {one:.2g}" for name, one in zip(joints, sd, strict=True) if one > 0)
-    return Touch(angles.time_s, left, sd), f"torques of touch join, in free air right to (N m): {size}"
+    return Touch(time_s, left, sd), f"torques of touch join, in free air right to (N m): {size}"
 
 
 def stands_still(track: Track, time_s: Float[np.ndarray, "T"]) -> Bool[np.ndarray, "T"]:
@@ -117,7 +123,7 @@ def _less_free(
 
 
 def _fitted(columns: np.ndarray, over: np.ndarray) -> np.ndarray:
-    """Weights of the columns by least squares in which what is far off counts less; none is larger than is told."""
+    """Weights of the columns by least squares in which what is far off counts less."""
     weight = np.ones(len(over))
     faint = FAINT * len(over) * np.eye(columns.shape[1]) * np.square(columns).mean(axis=0)
     found = np.zeros(columns.shape[1])

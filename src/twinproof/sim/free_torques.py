@@ -1,4 +1,4 @@
-"""What the joints of a robot bear in free air, moved as it was recorded: inverse dynamics of its model along the way."""
+"""What the joints of a robot bear in free air, moved as it was recorded: inverse dynamics of its model."""
 
 from __future__ import annotations
 
