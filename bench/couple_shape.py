@@ -84,11 +84,21 @@ def room_of(film: Filmed) -> Room:
     return Room(Scene(bench_of("push").robot_text(), root), none, found, {}, Plane(), Physical())  # type: ignore[arg-type]
 
 
-def scene_of(room: Room, thing: FoundObject) -> Scene:
-    """The scene that the command would write."""
-    folder = Path(tempfile.mkdtemp())
-    write_scene(room, [Thing(thing)], folder, ROLLED)
-    return Scene.read(folder / "scene.xml")
+class Scenes:
+    """The scenes that the command would write; one of the same object is not cut again."""
+
+    def __init__(self, room: Room) -> None:
+        self.room, self.made = room, list[tuple[FoundObject, Scene]]()
+
+    def of(self, thing: FoundObject) -> Scene:
+        """With this object."""
+        for each, scene in self.made:
+            if each is thing:
+                return scene
+        folder = Path(tempfile.mkdtemp())
+        write_scene(self.room, [Thing(thing)], folder, ROLLED)
+        self.made.append((thing, Scene.read(folder / "scene.xml")))
+        return self.made[-1][1]
 
 
 def run(seed: int, number: int, got: Ready | None = None) -> dict:
@@ -96,9 +106,10 @@ def run(seed: int, number: int, got: Ready | None = None) -> dict:
     got = got or ready(seed, number)
     film, thing, motion = got.film, got.thing, got.motion
     room, angles = room_of(film), Angles(film.joint_time_s, film.joint)
+    scenes = Scenes(room)
     row: dict = {"episode": film.name, "seed": seed, "number": number, "shared_cpu_s": round(got.cpu_s, 1)}
     begun = time.process_time()
-    handling = Handling(scene_of(room, thing).leaner(), "object", film.joints, angles.time_s, angles.value)
+    handling = Handling(scenes.of(thing).leaner(), "object", film.joints, angles.time_s, angles.value)
     ids = ("body.object.friction_slide", "body.object.mass")
     track = motion.track
     rolled = couple(handling, None, track, ids, Coupling(offset_sd_rad=1e-7, moves=3), tracks=[track]).track
@@ -111,7 +122,7 @@ def run(seed: int, number: int, got: Ready | None = None) -> dict:
     begun = time.process_time()
 
     def refine(thing: FoundObject, motion: FoundMotion) -> FoundJoint:
-        return found_joint(scene_of(room, thing), motion, film.clips, angles, room.found, film.joints, (), film.torque)
+        return found_joint(scenes.of(thing), motion, film.clips, angles, room.found, film.joints, (), film.torque)
 
     joint = together(thing, motion, film.clips, Plane(), refine)
     spent = round(time.process_time() - begun, 1)
