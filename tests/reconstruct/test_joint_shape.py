@@ -14,7 +14,7 @@ from twinproof.nouns.mesh import Mesh
 from twinproof.reconstruct import joint_shape
 from twinproof.reconstruct.gap import chamfer_m
 from twinproof.reconstruct.joint_block import FoundJoint
-from twinproof.reconstruct.joint_shape import handled_views, resized, together
+from twinproof.reconstruct.joint_shape import handled_views, resized, together, worse
 from twinproof.reconstruct.motion_block import FoundMotion
 from twinproof.reconstruct.object_block import FoundObject
 from twinproof.sim.grid import Plane
@@ -57,7 +57,7 @@ def telling(*tracks: Track) -> tuple[Callable[[FoundObject, FoundMotion], FoundJ
 
 
 def test_vertices_go_where_pictures_of_the_push_have_them(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_shape, "STEPS", 60)
+    monkeypatch.setattr(joint_shape, "STEPS", 40)
     clips, _ = filmed()
     refine, given = telling(known())
     found = together(small(), motion(), clips, Plane(), refine)
@@ -104,6 +104,14 @@ def test_a_shape_that_no_scene_should_hold_is_not_taken(monkeypatch: pytest.Monk
         assert found.shape is None
         assert len(given) == 1
         assert why in found.reshaped
+
+
+def test_worse_is_more_than_by_chance() -> None:
+    before = np.array([0.9, 0.8, 0.95, 0.85])
+    assert not worse(before, before + 0.01)
+    assert not worse(before, before + np.array([0.05, -0.06, 0.05, -0.05]))
+    assert worse(before, before - np.array([0.02, 0.03, 0.02, 0.03]))
+    assert worse(np.zeros(0), np.zeros(0))
 
 
 def test_a_model_s_shape_and_one_without_masks_stay() -> None:

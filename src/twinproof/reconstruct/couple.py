@@ -69,7 +69,7 @@ class Coupling:
     offset_sd_rad: float = 0.003
     parameter_sd: float = 0.4  # of the logarithm of friction, mass, …
     shows_sd_m: float = 0.001  # what each camera shows wrong alike at all times: shape, soft edges; 0: nothing
-    shows_sd_rad: float = 0.025  # a degree or two, even with true cameras
+    shows_sd_rad: float = 0.05  # measured: a degree or two in each, and more of what shape and looks have wrong
     scale_sd: float = 0.0  # 0: the scale is known
     rest_sd_m: float = 0.0005  # of height and tilt, which are simulated
     rest_sd_rad: float = 0.005
