@@ -33,6 +33,7 @@ from twinproof.reconstruct.couple_normal import (
     Part,
     Shared,
     assemble,
+    surprise,
     told_of_shared,
     weak_sentences,
 )
@@ -53,6 +54,7 @@ WIDTHS = (1.0, 4.0, 0.3)  # of the differences' steps, in turn, as each leads no
 TRIES = 6  # of one move: each part, then shorter
 SCAN = (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6)  # moves of a parameter on its scale, tried where torques tell of it
 LOOSE = (30.0, 6.0, 1.0)  # seams are first this many times wider
+LOOSENED, SURPRISED = 2, 1.5  # seams that jump so many times too far are believed less, so often at most
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,10 @@ class Coupling:
     alike_s: float = 0.5  # pictures of one camera within this time err together
     moves: int = 16
     enough: float = 0.1  # a move that lowers the cost by less ends
+
+    def loosened(self, times: float) -> Coupling:
+        """The same with pushes that are known so many times less well."""
+        return replace(self, pushed_sd_m=times * self.pushed_sd_m, pushed_sd_rad=times * self.pushed_sd_rad)
 
     def __post_init__(self) -> None:
         if not self.segment_s > 0 or self.moves < 1:
@@ -173,6 +179,13 @@ def couple(
     begun = state.before(layout.zero(), motion.nodes, track)
     first = state.at(begun.values, begun.moved.nodes)
     here, moves = _descend(state.at, first, layout, motion, how.moves, how.enough, progress)
+    for _ in range(LOOSENED):
+        more = surprise(here.moved, state.how)
+        if more < SURPRISED:
+            break
+        state = replace(state, how=state.how.loosened(more))
+        here, again = _descend(state.at, state.at(here.values, here.moved.nodes), layout, motion, how.moves, how.enough)
+        moves += again
     return _finished(state, here, first, moves)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Part = Literal["all", "places"]
 AXES = ("x", "y", "z", "turn about x", "turn about y", "turn about z")
 TAIL = 12.0  # squared jumps, in standard errors, from which on they count less
+FARTHEST = 100.0  # … and by no more do they make all others loose
 LITTLE = 0.7  # what keeps more than this share of its first error was hardly told
 
 
@@ -284,6 +285,15 @@ def _add_seams(layout: Layout, moved: Moved, how: Coupling, loose: float, H: np.
         g -= (J.T * weight) @ jump
         cost += TAIL / 2 * float(np.log1p(far))
     return cost
+
+
+def surprise(moved: Moved, how: Coupling) -> float:
+    """How many times farther seams jump while something touches than is believed: a model that does not hold here."""
+    pushed = moved.touched[:-1]
+    if not pushed.any():
+        return 1.0
+    far = np.square(moved.jump[pushed] / seam_sd(True, how)).sum(axis=1)
+    return float(np.sqrt(np.minimum(far, FARTHEST).mean() / 3))
 
 
 def seam_sd(touched: bool, how: Coupling) -> Float[np.ndarray, "3"]:
