@@ -130,6 +130,7 @@ def run(seed: int, number: int, got: Ready | None = None) -> dict:
     row["friction"] = [joint.start[ids[0]], film.truth.friction]
     row["mass"] = [joint.start[ids[1]], film.truth.mass_kg]
     row["covered"] = covered(resized(joint.shape or thing, joint.scale), joint.track, film)
+    row["torques"] = joint.torques
     row["reshaped"], row["scale"], row["cost"] = joint.reshaped, joint.scale, [joint.first_cost, joint.cost]
     return row
 

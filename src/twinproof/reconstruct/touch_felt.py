@@ -97,7 +97,7 @@ def stands_still(track: Track, time_s: Float[np.ndarray, "T"]) -> Bool[np.ndarra
     """Whether the object is in one place from `AROUND_S` before to as long after."""
     T = poses_at(track, time_s)
     before, after = poses_at(track, time_s - AROUND_S), poses_at(track, time_s + AROUND_S)
-    still = (time_s >= track.time_s[0]) & (time_s <= track.time_s[-1])
+    still: np.ndarray = (time_s >= track.time_s[0]) & (time_s <= track.time_s[-1])
     for other in (before, after):
         way_m = np.linalg.norm(other[:, :3, 3] - T[:, :3, 3], axis=1)
         cosine = (np.einsum("tij,tij->t", other[:, :3, :3], T[:, :3, :3]) - 1) / 2
