@@ -189,8 +189,8 @@ def _check(before: Mesh, thing: FoundObject, table: Plane) -> None:
     lowest = float(np.min(table.above(mesh.moved(thing.T_world_object).vertices)))
     grown = mesh.volume_m3 / before.volume_m3 - 1
     if not mesh.closed:
-        raise MeshError("moved, they left the surface open")
+        raise MeshError("moved, they left the surface open.")
     if lowest < -BELOW_M:
-        raise MeshError(f"moved, they went {-1e3 * lowest:.1f} mm below the table")
+        raise MeshError(f"moved, they went {-1e3 * lowest:.1f} mm below the table.")
     if abs(grown) > RESIZED:
-        raise MeshError(f"moved, they changed the volume by {grown:+.0%}")
+        raise MeshError(f"moved, they changed the volume by {grown:+.0%}.")
