@@ -67,6 +67,7 @@ class Filmed:
     joints: tuple[str, ...]
     joint_time_s: np.ndarray
     joint: np.ndarray  # encoder angles less the calibrated offsets
+    torque: np.ndarray  # as the motors report them
     command_time_s: np.ndarray
     command: np.ndarray
     mesh: Mesh  # as measured
@@ -120,7 +121,8 @@ def filmed(seed: int, number: int, behaviours: tuple[str, ...] = ("push",), size
     commands = np.stack(log.command) - offset
     return Filmed(
         f"{thing.name} {take.behaviour} seed {seed}", tuple(clips), plates, xml, textures.assets(), bench.joints,
-        sensed, joint, np.array(log.command_step) * played.reality.dt, commands, mesh_of(believed), thing.rgb,
+        sensed, joint, np.stack(log.torque), np.array(log.command_step) * played.reality.dt, commands,
+        mesh_of(believed), thing.rgb,
         _truth(played.reality, thing, cameras, to_base),
     )  # fmt: skip
 

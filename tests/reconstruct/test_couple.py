@@ -19,6 +19,7 @@ from twinproof.nouns.theta import Theta
 from twinproof.reconstruct.couple import Coupled, Coupling, Seen, Touch, couple
 from twinproof.reconstruct.couple_motion import Motion, upright
 from twinproof.sim.handled import Variant, pose_of, qpos_of
+from twinproof.sim.splat.placed import placed
 from twinproof.sim.track import Following, Rest, Tracker
 from twinproof.sim.track_clips import track
 from twinproof.sim.track_pose import Track, move_between, nudged
@@ -83,7 +84,17 @@ def test_what_comes_out_begins_identification_and_says_how_sure_it_is() -> None:
     assert set(found.sd) == set(found.start)
     assert abs(found.start["joint.push.offset"]) < 0.004
     assert sum(found.cost.values()) < sum(found.first_cost.values())
-    assert set(found.cost) == {"pixels", "tracks", "torques", "seams", "parameters", "offsets", "cameras", "scale"}
+    assert set(found.cost) == {
+        "pixels",
+        "tracks",
+        "torques",
+        "seams",
+        "parameters",
+        "offsets",
+        "cameras",
+        "shows",
+        "scale",
+    }
     assert set(found.cameras) == {"c0", "c1", "c2"}
     assert found.scale == 1.0
     assert (found.track.sd_m > 0).all()
@@ -146,6 +157,20 @@ def test_the_scale_of_an_object_is_found_from_its_pictures() -> None:
     start = Track(TIMES, truth(), np.tile(1e-6 * np.eye(6), (10, 1, 1)), rest, 0 * rest, rest < 0)
     found = couple(pushing(), Seen(true, known, small), start, (), how)
     assert found.scale == pytest.approx(1 / 0.97, abs=0.008)
+
+
+def test_what_pictures_always_show_wrong_bends_no_pose_that_touch_tells() -> None:
+    clips, known = recorded(0)
+    turn = np.eye(4)
+    turn[:2, :2] = [[np.cos(0.05), -np.sin(0.05)], [np.sin(0.05), np.cos(0.05)]]
+    seen = Seen(clips, known, placed(thing(), turn))  # its looks are turned on it by three degrees
+    off = []
+    for sd_rad in (0.0, 0.05):
+        how = replace(HOW, shows_sd_m=5e-4, shows_sd_rad=sd_rad, alike_s=0.3)
+        found = couple(pushing(), seen, separate(0), ("geom.box.friction_slide",), how)
+        off.append(np.sqrt(np.square(move_between(found.track.T_world_object, truth())[:, 5]).mean()))
+        assert (found.cost["shows"] > 0) == (sd_rad > 0)
+    assert off[1] < 0.7 * off[0]
 
 
 def test_an_upright_pose_keeps_its_turn() -> None:

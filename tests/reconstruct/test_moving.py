@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from tests.reconstruct.test_build import angles, small
-from tests.reconstruct.test_motion_block import motion, still_track
+from tests.reconstruct.test_couple import recorded, separate
+from tests.reconstruct.test_motion_block import calibrated, motion, still_track
 from tests.reconstruct.test_robot_calibrate import JOINTS
+from tests.sim.pushing import SCENE, angle_at
 from tests.sim.tracking import box_mesh, standing, thing
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TwinError
@@ -21,13 +23,16 @@ from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.store import Store
 from twinproof.reconstruct import moving
 from twinproof.reconstruct.articulation import Kind
+from twinproof.reconstruct.assemble import Physical
 from twinproof.reconstruct.calibration_block import FoundRobot
 from twinproof.reconstruct.joint_block import FoundJoint
+from twinproof.reconstruct.joint_shape import resized
 from twinproof.reconstruct.motion_block import FoundMotion
-from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined, resized
+from twinproof.reconstruct.moving import Workbench, _hint, held_by, joint_of, jointed, refined
 from twinproof.reconstruct.object_block import FoundObject, Shaping
 from twinproof.reconstruct.recorded_track import COLUMNS
 from twinproof.sim.grid import Plane
+from twinproof.sim.scene import Scene
 from twinproof.sim.track_pose import Track, nudged
 
 
@@ -124,3 +129,29 @@ def test_a_hinge_far_from_the_thing_is_a_slide_whose_turns_were_tracked_badly() 
     found = joint_of(tilted, 0.1)
     assert found.kind is Kind.SLIDE
     assert np.abs(found.axis) == pytest.approx([1, 0, 0], abs=0.02)
+
+
+def test_torques_of_the_episode_reach_the_refinement(tmp_path, monkeypatch) -> None:
+    clips, known = recorded(0)
+    bare = {n: np.round(255 * p).astype(np.uint8) for n, p in known.items()}
+    seen = FoundMotion("box", "e" * 32, separate(0), {}, bare, thing())
+    time_s = np.arange(0, 1.2001, 0.01)
+    way = Signal("way", "joint_position", (Column("push", "m"),), time_s, angle_at(time_s)[:, None])
+    force = Signal("force", "joint_torque", (Column("push", "N"),), time_s, np.zeros((len(time_s), 1)))
+    robot = SCENE[: SCENE.index('  <body name="box"')] + SCENE[SCENE.index("</worldbody>") :]
+    room: Any = SimpleNamespace(
+        scene=Scene(robot.replace('name="floor"', 'name="ground"')), table=Plane(), physical=Physical(),
+        found=calibrated(), cameras={},
+    )  # fmt: skip
+    part: Any = SimpleNamespace(recording=SimpleNamespace(episodes=[], rig=Rig("arm", (Joint("push"),))))
+    monkeypatch.setattr(Workbench, "clips", lambda *_: clips)
+    said = []
+    for signals in ({"way": way}, {"way": way, "force": force}):
+        episode = Episode.of(signals, {}, source="made")
+        here = Workbench(part, room, episode, Store(tmp_path), "a" * 64, quiet)
+        found = moving._refined(here, box(0.1), seen, episode, None)
+        assert found.cost < found.first_cost
+        assert "vertices stay" in found.reshaped
+        said.append(found.torques)
+    assert "the episode has no joint_torque" in said[0]
+    assert "torques of touch are not part of it: the object stands still in fewer than 5" in said[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -119,10 +119,12 @@ def assembled(
     )
 
 
-def write_scene(room: Room, things: Sequence[Thing], folder: Path) -> dict[str, ObjectParts]:
-    """scene.xml with all files that it names, and what was written of each object."""
+def write_scene(
+    room: Room, things: Sequence[Thing], folder: Path, making: Making | None = None
+) -> dict[str, ObjectParts]:
+    """scene.xml with all files that it names, and what was written of each object, cut as `making` says."""
     copy_files(room.scene, folder)
-    parts = {thing.found.name: _written(folder, thing, room) for thing in things}
+    parts = {thing.found.name: _written(folder, thing, room, making or Making()) for thing in things}
     _write_scene(folder, room, list(parts.values()))
     return parts
 
@@ -152,10 +154,10 @@ def _said(thing: Thing) -> list[str]:
     return [*thing.found.notes, *thing.found.declared, *more]
 
 
-def _written(folder: Path, thing: Thing, room: Room) -> ObjectParts:
+def _written(folder: Path, thing: Thing, room: Room, making: Making) -> ObjectParts:
     """An object's files and MJCF; its looks and shape are handed over in the scene's frame."""
     T, found, joint = thing.T_world_object, thing.found, thing.joint
-    making = Making(density_kgm3=room.physical.density_kgm3, free=joint is None)
+    making = replace(making, density_kgm3=room.physical.density_kgm3, free=joint is None)
     support = room.table if joint is None else None
     parts = write_object(folder, found.name, found.shape_at(T), placed(found.splats, T), T, making, support)
     for geom in parts.element.iter("geom"):  # priority: what it touches has its friction, whatever the other's is

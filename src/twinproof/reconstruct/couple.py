@@ -5,6 +5,7 @@ unknown                                                     what tells of it
   friction, mass, … of the object (ids of the vocabulary)        how it moves when pushed, torques of that touch
   joint offsets that calibration left                            where and when the robot touches it
   cameras' poses                                                 pixels, and the error that calibration states
+  what each camera always shows wrong of the object's pose       pixels against the rollout and other cameras
   the object's scale                                             pixels
 
 Height and tilt follow from rest and contact: they are simulated, never fitted. Segments are short, since contact makes
@@ -32,6 +33,7 @@ from twinproof.reconstruct.couple_normal import (
     Part,
     Shared,
     assemble,
+    surprise,
     told_of_shared,
     weak_sentences,
 )
@@ -52,6 +54,7 @@ WIDTHS = (1.0, 4.0, 0.3)  # of the differences' steps, in turn, as each leads no
 TRIES = 6  # of one move: each part, then shorter
 SCAN = (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6)  # moves of a parameter on its scale, tried where torques tell of it
 LOOSE = (30.0, 6.0, 1.0)  # seams are first this many times wider
+LOOSENED, SURPRISED = 2, 1.5  # seams that jump so many times too far are believed less, so often at most
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,18 @@ class Coupling:
     camera_sd_rad: float = 0.0035
     offset_sd_rad: float = 0.003
     parameter_sd: float = 0.4  # of the logarithm of friction, mass, …
+    shows_sd_m: float = 0.001  # what each camera shows wrong alike at all times: shape, soft edges; 0: nothing
+    shows_sd_rad: float = 0.05  # measured: a degree or two in each, and more of what shape and looks have wrong
     scale_sd: float = 0.0  # 0: the scale is known
     rest_sd_m: float = 0.0005  # of height and tilt, which are simulated
     rest_sd_rad: float = 0.005
     alike_s: float = 0.5  # pictures of one camera within this time err together
     moves: int = 16
     enough: float = 0.1  # a move that lowers the cost by less ends
+
+    def loosened(self, times: float) -> Coupling:
+        """The same with pushes that are known so many times less well."""
+        return replace(self, pushed_sd_m=times * self.pushed_sd_m, pushed_sd_rad=times * self.pushed_sd_rad)
 
     def __post_init__(self) -> None:
         if not self.segment_s > 0 or self.moves < 1:
@@ -110,7 +119,7 @@ class Coupled:
     start        refined parameters and joint offsets, by id
     sd           their standard errors (of the logarithm, where the parameter has one)
     cameras      T_world_camera of each camera, refined, and the standard errors of its move
-    cost         by block: pixels, tracks, torques, seams, cameras, offsets, parameters, scale
+    cost         by block: pixels, tracks, torques, seams, cameras, offsets, parameters, shows, scale
     weak         what the recording does not tell, in sentences
     """
 
@@ -156,7 +165,9 @@ def couple(
     motion = Motion(handling, track, tuple(parameters), how.segment_s, _times(seen, tracks))
     sized = how.scale_sd > 0 and seen is not None
     looks = Looks(seen.clips, seen.plates, seen.splats, seen.pixels, seen.masks, scale=sized) if seen else None
-    layout = Layout(motion.segments, len(parameters), len(handling.joints), len(seen.clips) if seen else 0, sized)
+    shown = min(how.shows_sd_m, how.shows_sd_rad) > 0 and seen is not None
+    cameras = len(seen.clips) if seen else 0
+    layout = Layout(motion.segments, len(parameters), len(handling.joints), cameras, sized, shown)
     if touch is not None and touch.torque.shape != (len(touch.time_s), len(handling.joints)):
         raise RecordingError(
             f"torques of touch have the shape {touch.torque.shape}; needed are {len(touch.time_s)} rows, one for "
@@ -168,6 +179,13 @@ def couple(
     begun = state.before(layout.zero(), motion.nodes, track)
     first = state.at(begun.values, begun.moved.nodes)
     here, moves = _descend(state.at, first, layout, motion, how.moves, how.enough, progress)
+    for _ in range(LOOSENED):
+        more = surprise(here.moved, state.how)
+        if more < SURPRISED:
+            break
+        state = replace(state, how=state.how.loosened(more))
+        here, again = _descend(state.at, state.at(here.values, here.moved.nodes), layout, motion, how.moves, how.enough)
+        moves += again
     return _finished(state, here, first, moves)
 
 
@@ -226,9 +244,9 @@ class _State:
 
     def at(self, values: np.ndarray, nodes: np.ndarray, wide: float = 1.0) -> _Here:
         """Rolls out, looks, and writes the normal equations."""
-        parameters, offsets, cameras, scale = self.layout.split(values)
+        parameters, offsets, cameras, shows, scale = self.layout.split(values)
         moved = self.motion.roll(nodes, parameters, offsets, wide)
-        told = self.looks.pulls(moved, cameras, 1.0 + scale) if self.looks else None
+        told = self.looks.pulls(moved, cameras, shows, 1.0 + scale) if self.looks else None
         equations = assemble(self.layout, moved, told, self.believed(values), self.how, self.measured)
         return _Here(values, moved, equations, float(sum(equations.cost.values())))
 
@@ -239,7 +257,7 @@ class _State:
         for loose in LOOSE:
 
             def at(values: np.ndarray, nodes: np.ndarray, wide: float = 1.0, loose: float = loose) -> _Here:
-                parameters, offsets, _, _ = self.layout.split(values)
+                parameters, offsets, *_ = self.layout.split(values)
                 moved = self.motion.roll(nodes, parameters, offsets, wide)
                 equations = assemble(self.layout, moved, None, self.believed(values), self.how, followed, loose)
                 return _Here(values, moved, equations, float(sum(equations.cost.values())))
@@ -259,10 +277,7 @@ class _State:
         return values
 
     def _sd(self) -> np.ndarray:
-        how = self.how
-        return self.layout.sd(
-            how.parameter_sd, how.offset_sd_rad, how.camera_sd_m, how.camera_sd_rad, how.scale_sd or 1.0
-        )
+        return self.layout.sd(self.how)
 
 
 def _times(seen: Seen | None, tracks: Sequence[Track]) -> np.ndarray:
@@ -276,8 +291,8 @@ def _finished(state: _State, here: _Here, first: _Here, moves: int) -> Coupled:
     layout, motion = state.layout, state.motion
     covariance = np.linalg.inv(here.equations.hessian)
     spread = np.sqrt(np.diag(covariance))
-    parameters, offsets, cameras, scale = layout.split(here.values)
-    sd_parameters, sd_offsets, sd_cameras, _ = layout.split(spread[layout.first_shared :])
+    parameters, offsets, cameras, _, scale = layout.split(here.values)
+    sd_parameters, sd_offsets, sd_cameras, *_ = layout.split(spread[layout.first_shared :])
     joints = motion.handling.joints
     start = motion.theta(parameters) | {
         f"joint.{name}.offset": -float(o) for name, o in zip(joints, offsets, strict=True)

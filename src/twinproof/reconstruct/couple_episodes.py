@@ -39,7 +39,7 @@ def couple_all(
     _check(tasks)
     first = tasks[0]
     layout = Layout(1, 0, len(first.handling.joints), len(first.seen.clips), False)
-    base = np.diag(layout.sd(how.parameter_sd, how.offset_sd_rad, how.camera_sd_m, how.camera_sd_rad, 1.0) ** -2)
+    base = np.diag(layout.sd(how) ** -2)
     found: list[Coupled | None] = [None] * len(tasks)
     for turn in range(rounds if len(tasks) > 1 else 1):
         for k, task in enumerate(tasks):

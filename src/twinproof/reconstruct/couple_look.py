@@ -72,9 +72,11 @@ class Looks:
         spans = [(clip.time_s[-1] - clip.time_s[0]) / max(len(clip) - 1, 1) for clip in self.clips]
         return float(1 / max(np.median(spans), 1e-3))
 
-    def pulls(self, moved: Moved, cameras: Float[np.ndarray, "C 6"], scale: float) -> Told:
-        """Each picture's pull at the simulated pose, its camera moved."""
-        poses = list(pose_of(moved.qpos[: len(self.sights)]))
+    def pulls(
+        self, moved: Moved, cameras: Float[np.ndarray, "C 6"], shows: Float[np.ndarray, "C 6"], scale: float
+    ) -> Told:
+        """Each picture's pull at the simulated pose, its camera moved, and the pose by what it shows wrong."""
+        poses = list(nudged(pose_of(moved.qpos[: len(self.sights)]), shows[np.array(self.clip, int)]))
         sights = [
             replace(s, camera=Camera(s.camera.lens, nudged(s.camera.T_world_camera, cameras[c])))
             for s, c in zip(self.sights, self.clip, strict=True)

@@ -22,18 +22,21 @@ if TYPE_CHECKING:
 Part = Literal["all", "places"]
 AXES = ("x", "y", "z", "turn about x", "turn about y", "turn about z")
 TAIL = 12.0  # squared jumps, in standard errors, from which on they count less
+FARTHEST = 100.0  # … and by no more do they make all others loose
 LITTLE = 0.7  # what keeps more than this share of its first error was hardly told
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each unknown lies: nodes (3 each), parameters, joint offsets, cameras (6 each), scale."""
+    """Where each unknown lies: nodes (3 each), parameters, joint offsets, cameras (6 each), what each camera shows
+    wrong (6 each, if sought), scale."""
 
     segments: int
     parameters: int
     joints: int
     cameras: int
     scale: bool
+    shows: bool = False
 
     @property
     def first_shared(self) -> int:
@@ -42,8 +45,9 @@ class Layout:
 
     @property
     def cuts(self) -> np.ndarray:
-        """Ends of the shared blocks: parameters, offsets, cameras, scale."""
-        return np.cumsum([self.parameters, self.joints, 6 * self.cameras, int(self.scale)])
+        """Ends of the shared blocks: parameters, offsets, cameras, what they show wrong, scale."""
+        shown = 6 * self.cameras * int(self.shows)
+        return np.cumsum([self.parameters, self.joints, 6 * self.cameras, shown, int(self.scale)])
 
     @property
     def size(self) -> int:
@@ -62,16 +66,19 @@ class Layout:
         """The nodes' part of a step."""
         return step[: self.first_shared].reshape(-1, 3)
 
-    def split(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Parameters, offsets, cameras (C, 6), scale."""
-        a, b, c, _ = self.cuts
-        return values[:a], values[a:b], values[b:c].reshape(-1, 6), float(values[c]) if self.scale else 0.0
+    def split(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+        """Parameters, offsets, cameras (C, 6), what they show wrong (C, 6), scale."""
+        a, b, c, d, _ = self.cuts
+        shown = values[c:d].reshape(-1, 6) if self.shows else np.zeros((self.cameras, 6))
+        return values[:a], values[a:b], values[b:c].reshape(-1, 6), shown, float(values[d]) if self.scale else 0.0
 
-    def sd(self, parameter: float, offset: float, camera_m: float, camera_rad: float, scale: float) -> np.ndarray:
+    def sd(self, how: Coupling) -> np.ndarray:
         """What is believed of the shared unknowns beforehand."""
-        cameras = np.tile(np.repeat([camera_m, camera_rad], 3), self.cameras)
-        tail = [scale] if self.scale else []
-        return np.concatenate([np.full(self.parameters, parameter), np.full(self.joints, offset), cameras, tail])
+        cameras = np.tile(np.repeat([how.camera_sd_m, how.camera_sd_rad], 3), self.cameras)
+        shown = np.tile(np.repeat([how.shows_sd_m, how.shows_sd_rad], 3), self.cameras * int(self.shows))
+        tail = [how.scale_sd or 1.0] if self.scale else []
+        physics = [np.full(self.parameters, how.parameter_sd), np.full(self.joints, how.offset_sd_rad)]
+        return np.concatenate([*physics, cameras, shown, tail])
 
     def step(self, equations: Equations, damping: float, part: Part = "all") -> np.ndarray:
         """The damped step of all unknowns, or of places alone (nodes, cameras, scale)."""
@@ -168,10 +175,11 @@ def assemble(
     H[first:, first:] += precision
     g[first:] -= precision @ off
     prior = off * (precision @ off) / 2
-    a, b, c, _ = layout.cuts
+    a, b, c, d, _ = layout.cuts
     cost = {"pixels": pixels, "tracks": tracked, "torques": torques, "seams": seams}
     cost |= {"parameters": float(prior[:a].sum())}
-    cost |= {"offsets": float(prior[a:b].sum()), "cameras": float(prior[b:c].sum()), "scale": float(prior[c:].sum())}
+    cost |= {"offsets": float(prior[a:b].sum()), "cameras": float(prior[b:c].sum())}
+    cost |= {"shows": float(prior[c:d].sum()), "scale": float(prior[d:].sum())}
     return Equations(H, g, cost)
 
 
@@ -205,12 +213,14 @@ def _faint(layout: Layout, believed: Believed) -> np.ndarray:
 def _add_pixels(layout: Layout, moved: Moved, told: Told, how: Coupling, H: np.ndarray, g: np.ndarray) -> float:
     """Every picture's pull, made less sure by neighbours in the picture and in time that err together."""
     cost, less = 0.0, told.less * max(1.0, how.alike_s * told.rate_hz)
-    first = layout.first_shared + int(layout.cuts[1])
+    first, shown = (layout.first_shared + int(layout.cuts[k]) for k in (1, 2))
     for row, (pull, clip) in enumerate(zip(told.pulls, told.clip, strict=True)):
         if pull is None:
             continue
         J = layout.row(moved, row)
         J[:, first + 6 * clip : first + 6 * clip + 6] = told.by_camera[row]
+        if layout.shows:
+            J[:, shown + 6 * clip : shown + 6 * clip + 6] = np.eye(6)
         if layout.scale:
             J = np.concatenate([J, np.eye(1, layout.size, layout.size - 1)])
         H += J.T @ (pull.hessian / less) @ J
@@ -277,6 +287,15 @@ def _add_seams(layout: Layout, moved: Moved, how: Coupling, loose: float, H: np.
     return cost
 
 
+def surprise(moved: Moved, how: Coupling) -> float:
+    """How many times farther seams jump while something touches than is believed: a model that does not hold here."""
+    pushed = moved.touched[:-1]
+    if not pushed.any():
+        return 1.0
+    far = np.square(moved.jump[pushed] / seam_sd(True, how)).sum(axis=1)
+    return float(np.sqrt(np.minimum(far, FARTHEST).mean() / 3))
+
+
 def seam_sd(touched: bool, how: Coupling) -> Float[np.ndarray, "3"]:
     """What x, y and yaw may jump by at a seam."""
     if touched:
@@ -288,9 +307,8 @@ def weak_sentences(
     layout: Layout, motion: Motion, moved: Moved, cameras: Sequence[str], covariance: np.ndarray, how: Coupling
 ) -> tuple[str, ...]:
     """What the recording hardly told, in words."""
-    sd = layout.sd(how.parameter_sd, how.offset_sd_rad, how.camera_sd_m, how.camera_sd_rad, how.scale_sd or 1.0)
-    spread = np.sqrt(np.diag(covariance))[layout.first_shared :] / sd
-    a, b, c, _ = layout.cuts
+    spread = np.sqrt(np.diag(covariance))[layout.first_shared :] / layout.sd(how)
+    a, b, c, *_ = layout.cuts
     said = []
     for id, share in zip(motion.parameters, spread[:a], strict=True):
         if share > LITTLE:

@@ -2,7 +2,7 @@
 
 joint = couple(…)                                              poses, cameras, physics
 refined = reshaped(mesh, clips, masks, joint.track, joint.cameras)   vertices and colours, first-order
-and again, where more is to be had: the new mesh into the scene, the new splats into Seen.
+and again, where more is to be had: the new mesh into the scene, the new splats into Seen (joint_shape does it).
 """
 
 from __future__ import annotations

@@ -125,19 +125,19 @@ def found_motion(
     # drawers and doors stay upright, and outlines of a thin front tell its tilt badly; a lid pulls away from the tie
     tie = Rest(thing.T_world_object) if table is not None else Rest(thing.T_world_object, ANY_M, UPRIGHT_RAD)
     how = Following(rest=tie)
-    splats = _covered(thing, still)
+    splats = splats_over(thing, still)
     found = track(Tracker(splats, how), ordered, {}, None, masks=own, again=False, progress=progress)
     plates = {name: _plate(clip, own[name]) for name, clip in still.items()}
     if table is not None and (~found.lost).any():
         bare = {name: plate.astype(np.float32) / 255 for name, plate in plates.items()}
-        splats = _coloured(splats, ordered, bare, found)
+        splats = in_colours(splats, ordered, bare, found)
         first = found.T_world_object[int(np.argmin(found.lost))]
         by_looks = track(Tracker(splats, how), ordered, bare, first, progress=progress)
         found = by_looks if by_looks.lost.mean() <= found.lost.mean() else found
     return FoundMotion(thing.name, episode, found, own, plates, splats, masks.notes)
 
 
-def _covered(thing: FoundObject, clips: Mapping[str, Clip]) -> Splats:
+def splats_over(thing: FoundObject, clips: Mapping[str, Clip]) -> Splats:
     """Splats over its surface, as far apart as it is long, for cameras as far away as these."""
     size = float(np.ptp(thing.mesh.vertices, axis=0).max())
     pixels = [
@@ -156,7 +156,7 @@ def _plate(clip: Clip, mask: np.ndarray) -> np.ndarray:
     return np.asarray(inpainted(plate_over_time(clip.rgb, grown)).rgb)
 
 
-def _coloured(splats: Splats, clips: tuple[Clip, ...], plates: Mapping[str, np.ndarray], found: Track) -> Splats:
+def in_colours(splats: Splats, clips: tuple[Clip, ...], plates: Mapping[str, np.ndarray], found: Track) -> Splats:
     """The splats in the colours that the pictures show at the poses found so far."""
     _, groups = times_of(clips)
     good = np.flatnonzero(~found.lost)

@@ -17,15 +17,18 @@ from twinproof.nouns.store import Store
 from twinproof.reconstruct.articulation import Articulation, Kind, articulation
 from twinproof.reconstruct.assemble import Room, Thing, write_scene
 from twinproof.reconstruct.clips import clips_of, offsets_of
+from twinproof.reconstruct.collision import Decomposing
 from twinproof.reconstruct.joint_block import FORMAT as JOINT_FORMAT
 from twinproof.reconstruct.joint_block import FoundJoint, found_joint
+from twinproof.reconstruct.joint_shape import resized, together
 from twinproof.reconstruct.joint_world import with_cameras
 from twinproof.reconstruct.motion_block import MOVED_M, FoundMotion, found_motion
+from twinproof.reconstruct.object_parts import Making
 from twinproof.reconstruct.recorded_track import recorded_track
 from twinproof.reconstruct.robot_frames import Angles, joint_angles
+from twinproof.reconstruct.touch_felt import recorded_torques
 from twinproof.sim.grid import Plane
 from twinproof.sim.scene import Scene
-from twinproof.sim.splat.placed import placed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 NOT_REFINED = "no joint refinement with physics"
 MOST = 3  # episodes that are looked through for one in which the object moves
 NO_TURN_RAD = 1.0  # an error of turns with which they count for nothing
+ROLLED = Making(cut_faces=600, decomposing=Decomposing(threshold=0.07, most_parts=12))  # for rollouts
 LEAST_SD_M, LEAST_SD_RAD = 0.001, 0.01  # of a tracked pose, whatever the tracker states: cameras are off by more
 
 
@@ -99,16 +103,7 @@ def refined(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thi
     except (ConfigError, RecordingError, SimError, TwinError) as problem:
         return Thing(thing), (f"{NOT_REFINED}: {problem}",)
     notes = (*motion.notes, *((said,) if said else ()), *_hint(motion, _size_m(thing)))
-    return Thing(resized(thing, moved.scale), moved=moved), notes
-
-
-def resized(thing: FoundObject, scale: float) -> FoundObject:
-    """The object so many times as large, its lowest point where it was."""
-    lowest = float((thing.mesh.vertices @ thing.T_world_object[2, :3]).min())
-    T = np.array(thing.T_world_object)
-    T[2, 3] -= (scale - 1) * lowest
-    splats = placed(thing.splats, np.eye(4), scale)
-    return replace(thing, mesh=thing.mesh.moved(np.eye(4), scale), splats=splats, T_world_object=T)
+    return Thing(resized(moved.shape or thing, moved.scale), moved=moved), notes
 
 
 def _refined(
@@ -117,13 +112,19 @@ def _refined(
     rig, room = bench.calibration.recording.rig, bench.room
     raw = joint_angles(episode.fresh(), rig)
     angles = Angles(raw.time_s, raw.value - offsets_of(rig, room.found))
-    with tempfile.TemporaryDirectory() as scratch:
-        write_scene(room, [Thing(thing)], Path(scratch))
-        scene = Scene.read(Path(scratch) / "scene.xml")
-        tracks = () if told is None else (told,)
-        return found_joint(
-            scene, motion, bench.clips(episode), angles, room.found, rig.joint_names, tracks, bench.progress
-        )
+    clips, tracks = bench.clips(episode), () if told is None else (told,)
+    torque, silent = recorded_torques(episode.fresh(), rig, raw.time_s)
+
+    def refine(thing: FoundObject, motion: FoundMotion) -> FoundJoint:
+        with tempfile.TemporaryDirectory() as scratch:
+            write_scene(room, [Thing(thing)], Path(scratch), ROLLED)
+            scene = Scene.read(Path(scratch) / "scene.xml")
+            joint = found_joint(
+                scene, motion, clips, angles, room.found, rig.joint_names, tracks, torque, bench.progress
+            )
+            return replace(joint, torques=silent or joint.torques)
+
+    return together(thing, motion, clips, room.table, refine, bench.progress)
 
 
 def jointed(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:

@@ -25,6 +25,7 @@ from twinproof.reconstruct.background_fill import at_other_times, said
 from twinproof.reconstruct.hand_views import pose_at_row
 from twinproof.reconstruct.masks import Masks, segment
 from twinproof.reconstruct.prompts import Prompts
+from twinproof.reconstruct.views_kept import load_views, save_views
 from twinproof.sim.grid import Plane
 from twinproof.sim.splat.placed import placed
 from twinproof.sim.splat.render import render
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.surface_refine import Refined
     from twinproof.reconstruct.surface_target import Sight
 
-FORMAT = "twinproof/reconstruct-object/5"
+FORMAT = "twinproof/reconstruct-object/6"
 SAME_PLACE_M = 0.008  # rests of an object no farther apart than this are one
 AREA = 0.15  # cameras that look down leave the top of a hull open: the least surface that the outlines allow is flat
 BANDS = 9  # of spherical harmonics: what shines does so in some pictures only
@@ -66,6 +67,7 @@ class FoundObject:
     texture: UInt8[np.ndarray, "S S 3"] | None = None
     episode: str = ""  # that it was found in
     pictures: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of that episode, by camera
+    views: Views | None = None  # of its rest, in the world: groups ("other", the object)
 
     def shape_at(self, T: Float[np.ndarray, "4 4"]) -> Mesh | Baked:
         """The mesh with its texture, if it has one, moved."""
@@ -73,13 +75,15 @@ class FoundObject:
         return mesh if self.uv is None or self.texture is None else Baked(mesh, self.uv, self.texture)
 
     def save(self, folder: Path) -> None:
-        """Writes mesh.ply, splats.ply, object.json, and texture.npz and background.ply where there are such."""
+        """Writes mesh.ply, splats.ply, object.json, and texture.npz, background.ply and views where there are such."""
         write_mesh(folder / "mesh.ply", self.mesh)
         write_ply(folder / "splats.ply", self.splats)
         if self.background is not None:
             write_ply(folder / "background.ply", self.background)
         if self.uv is not None and self.texture is not None:
             write_arrays(folder / "texture.npz", {"uv": self.uv, "texture": self.texture})
+        if self.views is not None:
+            save_views(folder, self.views)
         head = {
             "format": FORMAT,
             "name": self.name,
@@ -117,6 +121,7 @@ class FoundObject:
             paint.get("texture"),
             head["episode"],
             {name: tuple(numbers) for name, numbers in head["pictures"].items()},
+            load_views(folder) if (folder / "views.json").is_file() else None,
         )
 
 
@@ -196,7 +201,7 @@ def with_background(
 
 
 def baked(found: FoundObject, views: Views) -> FoundObject:
-    """The object with a texture of what the views show of it."""
+    """The object with a texture of what the views show of it, and these views."""
     from twinproof.reconstruct.surface_refine import photos_of, sights_of
     from twinproof.reconstruct.texture import bake
 
@@ -204,8 +209,9 @@ def baked(found: FoundObject, views: Views) -> FoundObject:
     mesh = painted.baked.mesh.moved(np.linalg.inv(found.T_world_object))
     more = tuple(f"texture of {found.name}: {each}" for each in painted.declared)
     return replace(
-        found, mesh=mesh, uv=painted.baked.uv, texture=painted.baked.texture, declared=(*found.declared, *more)
-    )
+        found, mesh=mesh, uv=painted.baked.uv, texture=painted.baked.texture, declared=(*found.declared, *more),
+        views=views,
+    )  # fmt: skip
 
 
 def _moved(track: Track, name: str) -> tuple[str, ...]:
@@ -311,7 +317,7 @@ def shaped(
     middle[:3, 3] = mass_properties(done.mesh, mass_kg=1.0).com_m
     back = np.linalg.inv(middle)
     splats = placed(done.splats, back)
-    iou = {view.name: _iou(done.splats, s) for view, s in zip(views.views, sights, strict=False) if s in shown}
+    iou = {view.name: outline_iou(done.splats, s) for view, s in zip(views.views, sights, strict=False) if s in shown}
     return FoundObject(
         name, done.mesh.moved(back), splats, middle, iou, (*notes, *first.notes, *views.notes), first.declared
     )
@@ -347,7 +353,8 @@ def _refined(
     return refine(bound, shown, how, progress=progress, device=device)
 
 
-def _iou(splats: Splats, sight: Sight) -> float:
+def outline_iou(splats: Splats, sight: Sight) -> float:
+    """How far what is drawn and the picture's silhouette overlap, where it is known."""
     drawn = render(splats, sight.silhouette.camera, what=("alpha",)).alpha > 0.5
     known, mask = sight.silhouette.mask >= 0, sight.silhouette.mask == 1
     both, either = (drawn & mask & known).sum(), ((drawn | mask) & known).sum()

@@ -123,7 +123,7 @@ class Replay:
                 raise SimError(f"the scene has no joint {name!r} that the recording moves. Use the scene's names.")
             self._dof[k] = int(model.jnt_dofadr[i])
             if name not in handling.driven:
-                for j, factor, shift in [(i, 1.0, 0.0), *_coupled(model, i)]:
+                for j, factor, shift in [(i, 1.0, 0.0), *coupled(model, i)]:
                     rows.append(j)
                     columns.append(k)
                     factors.append(factor)
@@ -209,7 +209,7 @@ class Replay:
         for name in self.handling.driven:
             joint = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name)
             shown = float(self._angle[first, self.handling.joints.index(name)])
-            for j, factor, shift in [(joint, 1.0, 0.0), *_coupled(model, joint)]:
+            for j, factor, shift in [(joint, 1.0, 0.0), *coupled(model, joint)]:
                 data.qpos[model.jnt_qposadr[j]] = shown * factor + shift
 
     def _touches(self, data: Any) -> bool:
@@ -266,7 +266,7 @@ def resting_height(
     return pose_of(data.qpos[q : q + 7])
 
 
-def _coupled(model: Any, joint: int) -> list[tuple[int, float, float]]:
+def coupled(model: Any, joint: int) -> list[tuple[int, float, float]]:
     """Joints that an equality ties to this one: number, factor and shift."""
     found = []
     for e in range(model.neq):
