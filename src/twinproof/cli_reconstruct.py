@@ -70,7 +70,7 @@ class Reconstruct:
     background_steps: int = 800
     """Steps of the background's fit, where a riding camera shows it from many sides; 0: none."""
     device: str = "cpu"
-    """Where the object's surface, its colours and the background are fitted: cpu or cuda. Other blocks run on the CPU."""
+    """Where the object's surface, its colours and background are fitted: cpu or cuda. Other blocks run on the CPU."""
     table_m: float = 0.0
     """Height of the table above the robot's base; declared."""
     density_kgm3: float = 500.0
