@@ -29,10 +29,9 @@ def agreed(views: Views, group: str, table: Plane) -> Views:
     from twinproof.reconstruct.surface_refine import sights_of
     from twinproof.sim.mesh_raster import rasterise
 
+    masked = [view for view in views.views if view.mask is not None]
     outlines = {
-        view.name: sight.silhouette
-        for view, sight in zip([v for v in views.views if v.mask is not None], sights_of(views, group), strict=True)
-        if sight.shown
+        view.name: sight.silhouette for view, sight in zip(masked, sights_of(views, group), strict=True) if sight.shown
     }
     if len(outlines) < FEWEST:
         return views
@@ -42,18 +41,17 @@ def agreed(views: Views, group: str, table: Plane) -> Views:
     except MeshError:  # the shape itself, made next, says what is wrong
         return views
     mended = dict[str, np.ndarray]()
-    for name, outline in outlines.items():
+    for view in masked:
+        if view.mask is None or view.name not in outlines:
+            continue
+        outline = outlines[view.name]
         drawn = rasterise(most, outline.camera).depth_m > 0
         if (drawn & (outline.mask == 0)).sum() > LEFT_OUT * max(1, (drawn & (outline.mask >= 0)).sum()):
             near = binary_dilation(drawn, iterations=AROUND_PX)
-            mended[name] = np.where(near & (outline.mask == 0), -1, outline.mask)
+            mended[view.name] = np.where(near & (outline.mask == 0), -1, view.mask)
     if not mended:
         return views
-    own = views.groups.index(group)
-    changed = tuple(
-        replace(v, mask=np.where((mended[v.name] < 0) & (v.mask != own), -1, v.mask)) if v.name in mended else v
-        for v in views.views
-    )
+    changed = tuple(replace(v, mask=mended[v.name]) if v.name in mended else v for v in views.views)
     note = (
         f"masks of {', '.join(sorted(mended))} leave out a fifth or more of what the others agree on: not known there"
     )
