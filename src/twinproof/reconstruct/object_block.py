@@ -24,6 +24,7 @@ from twinproof.reconstruct.background_block import found_background, kept_and_ap
 from twinproof.reconstruct.background_fill import at_other_times, said
 from twinproof.reconstruct.hand_views import pose_at_row
 from twinproof.reconstruct.masks import Masks, segment
+from twinproof.reconstruct.masks_agree import agreed
 from twinproof.reconstruct.prompts import Prompts
 from twinproof.reconstruct.views_kept import load_views, save_views
 from twinproof.sim.grid import Plane
@@ -154,7 +155,9 @@ def found_object(
         )
     which = name if name in masks.names else masks.names[0]
     views = only_of(at_rest(masks, which, clips), which)
-    kept = kept_and_apart(views)[0] if how.background else views
+    kept = agreed(kept_and_apart(views)[0] if how.background else views, which, table)
+    mended = {view.name: view for view in kept.views}
+    views = replace(views, views=tuple(mended.get(view.name, view) for view in views.views), notes=kept.notes)
     told = (*masks.notes, *more, *_moved(masks.tracks[which], name or which))
     if how.generator is not None:
         from twinproof.reconstruct.generate_block import generated
