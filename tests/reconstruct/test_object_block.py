@@ -18,7 +18,7 @@ from twinproof.reconstruct.background_block import kept_and_apart  # noqa: E402
 from twinproof.reconstruct.collision import hull_of  # noqa: E402
 from twinproof.reconstruct.object_block import FoundObject, Shaping, _when_seen, with_background  # noqa: E402
 from twinproof.reconstruct.surface import bind  # noqa: E402
-from twinproof.reconstruct.surface_smooth import above, area_of, few_threads  # noqa: E402
+from twinproof.reconstruct.surface_smooth import above, area_of, crosses, few_threads  # noqa: E402
 from twinproof.sim.grid import Plane  # noqa: E402
 
 
@@ -82,7 +82,7 @@ def test_a_view_is_taken_from_where_the_camera_was_at_the_objects_rows() -> None
 def test_vertices_below_the_support_are_lifted_to_it_and_areas_add_up() -> None:
     box = cube()
     vertices = torch.tensor(box.vertices, dtype=torch.float32)
-    assert float(area_of(vertices, box)) == pytest.approx(6 * 0.1**2, rel=1e-5)
+    assert float(area_of(crosses(vertices, box)[1])) == pytest.approx(6 * 0.1**2, rel=1e-5)
     lifted = above(vertices, Plane(offset_m=-0.02))
     assert float(lifted[:, 2].min()) == pytest.approx(-0.02)
     assert torch.equal(lifted[vertices[:, 2] > 0], vertices[vertices[:, 2] > 0])
