@@ -13,9 +13,10 @@ from twinproof.train.ppo import Ppo
 from twinproof.train.torch_extra import quiet_torch, seed_torch
 
 
+@pytest.mark.parametrize(("epochs", "minibatches"), [(1, 4), (4, 1)])  # shuffled once; an order that does not matter
 @pytest.mark.parametrize("kl", [0.0, 1e-4, 0.5])
-def test_it_is_the_update_of_rsl_rl(kl):
-    ppo, found = Ppo(rollout=8, epochs=3, minibatches=2, hidden=(16, 16), kl=kl, entropy=0.01), []
+def test_it_is_the_update_of_rsl_rl(epochs, minibatches, kl):
+    ppo, found = Ppo(rollout=8, epochs=epochs, minibatches=minibatches, hidden=(16, 16), kl=kl, entropy=0.01), []
     for how in ("theirs", "ours", "replayed"):
         with quiet_torch():
             mine = learner(8, ppo)

@@ -1,7 +1,8 @@
 """PPO's update as rsl_rl does it, without asking the device for a number between two minibatches.
 
 rsl_rl's own reads three losses and, where the learning rate follows the divergence, compares on the host: a GPU then
-waits for Python all the time. Here a minibatch is one replayed graph (sim/replayed.py); the same numbers.
+waits for Python all the time. Here a minibatch is one replayed graph (sim/replayed.py). And rsl_rl shuffles once;
+here, as in `ppo_by_hand`, every epoch is shuffled anew.
 """
 
 from __future__ import annotations
@@ -50,10 +51,9 @@ class Minibatches:
         for group in algorithm.optimizer.param_groups:
             group["lr"] = self._rate
         size = storage.num_envs * storage.num_transitions_per_env // algorithm.num_mini_batches
-        order = torch.randperm(size * algorithm.num_mini_batches, device=algorithm.device)
         learn = self._replayed or self._learn
         for _ in range(algorithm.num_learning_epochs):
-            for rows in order.split(size):
+            for rows in torch.randperm(size * algorithm.num_mini_batches, device=algorithm.device).split(size):
                 learn(rows)
         seen = storage.observations.flatten(0, 1)
         algorithm.actor.update_normalization(seen)
