@@ -155,14 +155,14 @@ class VecEnv:
 
     def counted(self) -> dict[str, float]:
         """Counts since the last call: ended episodes by kind, mean reward a step by term, the share of cut actions."""
-        steps = max(1, self._since * self.num_envs)
+        steps, tensor = max(1, self._since * self.num_envs), torch_module().Tensor
         found = {name: float(value) for name, value in self._ended.items()}
         found |= {f"reward/{name}": float(value) / steps for name, value in self._rewards.items()}
         found |= {f"clipped/{name}": float(value) / steps for name, value in self._clipped.items()}
         found["cut_actions"] = float(self._cut) / max(1, self._since)
         self._since = 0
         for sums in (self._ended, self._rewards, self._clipped):  # in place: a tick that is replayed writes there
-            sums.update({name: value.zero_() if hasattr(value, "zero_") else 0 for name, value in sums.items()})
+            sums.update({name: value.zero_() if isinstance(value, tensor) else 0 for name, value in sums.items()})
         self._cut.zero_()
         return found
 
