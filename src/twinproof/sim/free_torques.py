@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
-from scipy.signal import savgol_filter
 
 from twinproof.nouns.errors import SimError
 from twinproof.sim.divergence import quiet
@@ -37,6 +36,8 @@ def free_torques(
     scene: Scene, joints: Sequence[str], time_s: Float[np.ndarray, "T"], angle: Float[np.ndarray, "T J"]
 ) -> FreeTorques:
     """By the robot's model alone: nothing that moves freely is there, and nothing touches."""
+    from scipy.signal import savgol_filter
+
     model: Any = free_air(scene).nominal()
     places = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in joints]
     if min(places) < 0:
