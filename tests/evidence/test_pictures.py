@@ -133,6 +133,18 @@ def test_an_object_is_shown_near_by_its_mesh_and_by_its_splats(made):
         assert np.linalg.norm(middle(image, 1) - (159.5, 119.5)) < 40, kind
 
 
+def test_objects_that_an_episode_is_not_of_are_not_drawn_beside_its_photographs(made):
+    twin, calibration = made
+    (episode,) = calibration.recording.episodes
+    for label, there in (("block_0", True), ("another", False)):
+        other = replace(episode, labels={**episode.labels, "object": label})
+        shown = pictures_of(twin, replace(calibration, recording=replace(calibration.recording, episodes=(other,))))
+        image = picture(shown["camera_front_after.png"])
+        green = image[..., 1] > 2 * image[..., [0, 2]].max(axis=-1)
+        assert bool(green.any()) is there, label
+        assert "object_block_0_splats.png" in shown
+
+
 def test_a_mesh_is_shown_in_the_colours_of_its_file(made, tmp_path):
     twin, calibration = made
     root = tmp_path / "coloured"

@@ -2,7 +2,8 @@
 
 camera_NAME_photo    what a still camera saw
 camera_NAME_before   the twin's splats from where the rig says that camera is, with the joints as logged
-camera_NAME_after    the same from where calibration found it, with the joints' offsets taken off
+camera_NAME_after    the same from where calibration found it, with the joints' offsets taken off; both without objects
+                     that the episode is not of: nobody knows where they were
 object_NAME_mesh, object_NAME_splats
 """
 
@@ -59,6 +60,12 @@ class Drawn:
         splats = replace(splats, group=group, groups=("loose", *(body.name for body in named)))
         return cls(twin, model, splats, _poses(model, np.array(model.qpos0)))
 
+    def beside(self, label: str | None) -> Drawn:
+        """The same without objects, but for the one that an episode with this label shows."""
+        away = {body.name for body in self.twin.bodies if body.layer == "object" and body.name != label}
+        gone = [k for k, name in enumerate(self.splats.groups) if name in away]
+        return replace(self, splats=self.splats.take(~np.isin(self.splats.group, gone)))
+
     def qpos(self, angles: Mapping[str, float]) -> np.ndarray:
         """The model's own posture with these joints at these angles."""
         qpos = np.array(self.model.qpos0)
@@ -105,7 +112,7 @@ def pictures_of(twin: Twin, calibration: Calibration) -> dict[str, bytes]:
     episode = _episode(twin, calibration, still)
     for name in still if episode is not None else ():
         if episode is not None and name in episode.videos:
-            found |= _camera(drawn, rig, episode, name)
+            found |= _camera(drawn.beside(episode.labels.get("object")), rig, episode, name)
     for body in twin.bodies:
         if body.layer == "object" and body.splats is not None and body.visual is not None and still:
             found |= _close_up(drawn, body.name, twin.cameras[still[0]])
