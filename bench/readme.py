@@ -45,7 +45,7 @@ MEASURED = (
     Quoted("tool centre and clocks after that, the same seed", "0.54 mm, 1.3 ms", "bar 4 mm, 5 ms",
            "reconstruct.md", ("tool centre 0.54 mm", "clocks 1.3 ms")),
     Quoted("object from one click, Chamfer and volume, the same seed", "1.00 mm, +0.7 %",
-           "bar 3 mm, 8 %; the fresh seed before (306), on which a mend was found, 3.29 mm, −40 %: missed",
+           "bar 3 mm, 8 %; the fresh seed before (306), before a mend found on it, 3.29 mm, −40 %",
            "reconstruct.md", ("| tee_07 | **1.00** (2.95) | **+0.7 %** |", "| 3.29 (12.10): missed | −40.3 %: missed |")),
     Quoted("its views kept apart, PSNR of all and inside its mask, the same seed", "28.7 dB, 30.8 dB",
            "bar 25 dB, 24 dB", "reconstruct.md", ("**28.7 / 30.8**",)),
