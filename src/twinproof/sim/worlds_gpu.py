@@ -25,6 +25,7 @@ from twinproof.sim.asked import one_each, refuse_other_tick, whole, world_number
 from twinproof.sim.divergence import Divergence, Limits, explain
 from twinproof.sim.fields_gpu import CONTROL, SENSOR, DeviceChannels, DeviceFields, all_rows, put
 from twinproof.sim.history import delays_sensors
+from twinproof.sim.history_gpu import sensed_before, sent_before
 from twinproof.sim.parameters.base import nearest
 from twinproof.sim.population import Population, control_names
 from twinproof.sim.scene import Scene
@@ -97,10 +98,8 @@ class GpuWorlds:
         d, host = self.data, self.host
         self._saved = {name: wp.clone(getattr(d, name)) for name in SAVED}
         self._sensed = wp.clone(d.sensordata)
-        late = host.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC
-        columns = [
-            c for s in np.flatnonzero(late) for c in range(host.sensor_adr[s], host.sensor_adr[s] + host.sensor_dim[s])
-        ]
+        late = np.flatnonzero(host.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC)
+        columns = [c for s in late for c in range(host.sensor_adr[s], host.sensor_adr[s] + host.sensor_dim[s])]
         self._late_columns = wp.array(np.array(columns, dtype=np.int32), dtype=wp.int32)
         self._allowed = wp.array(self.limits.row(host).astype(np.float32), dtype=wp.float32)
         self._flag = wp.zeros(self.count, dtype=wp.int32)
@@ -373,19 +372,8 @@ class GpuWorlds:
         for name, value in (("qpos", qpos), ("qvel", qvel), ("ctrl", ctrl)):
             if value is not None:
                 fresh[name] = value.to(self.qpos.device).reshape(-1, *self.view(name).shape[1:])
-        fresh["history"] = self._sent_before(fresh["history"], fresh["ctrl"])
+        fresh["history"] = sent_before(self.host, fresh["history"], fresh["ctrl"])
         return fresh
-
-    def _sent_before(self, history: torch.Tensor, ctrl: torch.Tensor) -> torch.Tensor:
-        """The history row, with the actuators' buffers full of the given control."""
-        history = history.expand(len(ctrl), -1).clone()
-        for actuator in range(len(self.host.actuator_history)):
-            count = int(self.host.actuator_history[actuator, 0])
-            if count:
-                first, width = int(self.host.actuator_ctrladr[actuator]), int(self.host.actuator_ctrlnum[actuator])
-                begin = int(self.host.actuator_historyadr[actuator]) + 2 + count
-                history[:, begin : begin + count * width] = ctrl[:, first : first + width].repeat(1, count)
-        return history
 
     def _remember(self, mask: torch.Tensor) -> None:
         """Fills the delayed sensors' buffers with what they would read now without a delay."""
@@ -396,15 +384,7 @@ class GpuWorlds:
         with wp.ScopedDevice(self.device):
             self._describe()
         self.model.sensor_delay = kept
-        history = self.view("history").clone()
-        for sensor in range(self.host.nsensor):
-            count = int(self.host.sensor_history[sensor, 0])
-            if count:
-                first, width = int(self.host.sensor_adr[sensor]), int(self.host.sensor_dim[sensor])
-                address = int(self.host.sensor_historyadr[sensor])
-                end = address + 2 + count * (1 + width)
-                history[:, address : address + 2 + count] = self._fresh["history"][:, address : address + 2 + count]
-                history[:, end - count * width : end] = self.sensordata[:, first : first + width].repeat(1, count)
+        history = sensed_before(self.host, self.view("history"), self._fresh["history"], self.sensordata)
         put(self.view("history"), mask, history)
 
     def _host_state(self, world: int) -> np.ndarray:
