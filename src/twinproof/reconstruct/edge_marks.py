@@ -144,11 +144,15 @@ def _window(drawn: Drawn, k: int, seen: np.ndarray) -> Window | None:
 
 def _feet(p: np.ndarray, drawn: Drawn, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nearest point of these pieces to each of the points, and the piece that it lies on."""
-    a, gone = drawn.a[pieces], (drawn.b - drawn.a)[pieces]
-    share = np.clip(np.einsum("psi,si->ps", p[:, None] - a, gone) / (gone**2).sum(axis=1), 0, 1)
-    feet = a + share[..., None] * gone
-    nearest = np.linalg.norm(p[:, None] - feet, axis=2).argmin(axis=1)
-    return feet[np.arange(len(p)), nearest], pieces[nearest]
+    middle = p.mean(axis=0)  # numbers near 0: squares of them lose nothing
+    q, a, gone = p - middle, drawn.a[pieces] - middle, (drawn.b - drawn.a)[pieces]
+    long = (gone**2).sum(axis=1)
+    ahead = q @ gone.T - (a * gone).sum(axis=1)
+    share = np.clip(ahead / long, 0, 1)
+    apart2 = share * (share * long - 2 * ahead) + (a**2).sum(axis=1) - 2 * q @ a.T  # and q², which decides nothing
+    nearest = apart2.argmin(axis=1)
+    feet = a[nearest] + share[np.arange(len(p)), nearest, None] * gone[nearest] + middle
+    return feet, pieces[nearest]
 
 
 def step(

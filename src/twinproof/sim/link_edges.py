@@ -19,6 +19,7 @@ ALONG = 0.8  # pieces that meet at a point go on in each other if their directio
 WELD_M = 1e-6
 LIFT_M = 6e-4  # a piece is looked for so far outside its faces, or they would hide it
 TINY = 1e-14
+TOGETHER = 4  # points that are looked at in one product: few, so that products stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +104,19 @@ def _lines(ends: np.ndarray, corners: np.ndarray, sharp: np.ndarray) -> np.ndarr
 
 
 def _hidden(points: np.ndarray, eye: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """Whether a triangle stands between each point and the eye (Möller and Trumbore)."""
-    a, out = triangles[:, 0], np.zeros(len(points), bool)
-    one, other = triangles[:, 1] - a, triangles[:, 2] - a
-    for k, point in enumerate(points):
-        ray = eye - point
-        h = np.cross(ray, other)
-        det = (one * h).sum(axis=1)
+    """Whether a triangle stands between each point and the eye.
+
+    Möller and Trumbore, from the eye: all that a triangle lends to the products is then the same for every point.
+    """
+    one, other, away = triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0], eye - triangles[:, 0]
+    facing, first = np.cross(other, one).T, np.cross(other, away).T
+    second = np.cross(away, one)
+    depth, out = (other * second).sum(axis=1), np.zeros(len(points), bool)
+    for begin in range(0, len(points), TOGETHER):
+        ray = points[begin : begin + TOGETHER] - eye
+        det = ray @ facing
         inverse = np.where(np.abs(det) > TINY, 1 / np.where(det == 0, 1, det), 0)
-        s = point - a
-        u = (s * h).sum(axis=1) * inverse
-        q = np.cross(s, one)
-        v, t = (q @ ray) * inverse, (other * q).sum(axis=1) * inverse
-        out[k] = ((inverse != 0) & (u >= 0) & (v >= 0) & (u + v <= 1) & (t > 0) & (t < 1)).any()
+        u, v, t = (ray @ first) * inverse, (ray @ second.T) * inverse, depth * inverse
+        met = (inverse != 0) & (u >= 0) & (v >= 0) & (u + v <= 1) & (t > 0) & (t < 1)
+        out[begin : begin + TOGETHER] = met.any(axis=1)
     return out
