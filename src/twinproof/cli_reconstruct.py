@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from twinproof.nouns.twin import Twin
     from twinproof.reconstruct.generate import Generator
     from twinproof.reconstruct.segmenters import Segmenter
+    from twinproof.sim.grid import Plane
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Reconstruct:
       twinproof reconstruct split --scene scene.xml --out twin       every part marked as declared
       twinproof reconstruct split --robot robot.xml --scene scene.xml --out twin     cameras and offsets from pictures
       twinproof reconstruct split --robot robot.xml --scene scene.xml --click front,0,88,105=cube --out twin
+      twinproof reconstruct split --cameras given --click front,0,195,110=tee --table-m 0.009 --out twin     no robot
 
     With --robot, cameras and joint offsets are found from pictures of the robot (no marker, no click), then the
     object's masks, mesh and surfels, then what its motion tells. Finished blocks are kept in OUT_work: a stopped run
@@ -46,6 +49,8 @@ class Reconstruct:
     """The new Twin folder."""
     robot: Path | None = None
     """The robot's MJCF or URDF, as in rig.toml: reconstruct from the pictures."""
+    cameras: Literal["found", "given"] = "found"
+    """found: from pictures of the robot. given: as rig.toml states them, no robot: only what prompts point at."""
     scene: Path | None = None
     """The whole scene's MJCF or URDF: nothing is looked at, everything is declared. With --robot, cameras and joint
     offsets come from the pictures, as do shape, looks and mass of the scene's bodies that a click names; the rest is
@@ -74,7 +79,9 @@ class Reconstruct:
     device: str = "cpu"
     """Where the object's surface, its colours and the background are fitted: cpu or cuda. All else runs on the CPU."""
     table_m: float = 0.0
-    """Height of the table above the robot's base; declared."""
+    """Height of the table above the world's origin, along its normal; declared."""
+    table_normal: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    """Which way is up from the table, in the world; declared."""
     density_kgm3: float = 500.0
     """Of the object; declared, until `identify` tells its mass."""
     scale: float = 1.0
@@ -83,13 +90,15 @@ class Reconstruct:
     """A hand-made correction of its place, m; recorded as declared."""
 
     def __post_init__(self) -> None:
+        if self.cameras == "given":
+            self._check_given()
         if self.scene is None:
             return
         pointed = self.robot is not None and bool(self.click or self.prompts)
         unused = OF_FOUND if pointed else OF_OBJECTS if self.robot is not None else (*OF_OBJECTS, *OF_PICTURES)
-        given = [name for name in unused if getattr(self, name) != Reconstruct.__dataclass_fields__[name].default]
+        given = [name for name in unused if getattr(self, name) != _default(name)]
         if given:
-            flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            flags = _flags(given)
             how = "" if self.robot is not None else " and its pictures are not looked at"
             which = (
                 "an object's place and joint are as the scene has them"
@@ -101,10 +110,33 @@ class Reconstruct:
                 "the object."
             )
 
+    def _check_given(self) -> None:
+        """Without a robot there is less that can be asked for, and nobody knows which thing is meant."""
+        needless = [name for name in ("robot", "scene", *OF_ROBOT) if getattr(self, name) != _default(name)]
+        if needless:
+            raise ConfigError(
+                f"{_flags(needless)} would do nothing: with --cameras given there is no robot to look for. Leave it "
+                "out, or leave --cameras out to have cameras found from pictures of the robot."
+            )
+        if not self.click and self.prompts is None:
+            raise ConfigError(
+                "--cameras given: nothing is known of the robot, so what moves or stands out may be it. Point at the "
+                "object: --click camera,frame,x,y=name."
+            )
+
+
+def _default(name: str) -> object:
+    return Reconstruct.__dataclass_fields__[name].default
+
+
+def _flags(names: Sequence[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
 
 OF_FOUND = ("joint_of", "scale", "place")  # what a body of the scene has already
 OF_OBJECTS = ("object", "prompts", "click", "segmenter", "generate", "density_kgm3", *OF_FOUND)
-OF_PICTURES = ("board", "pictures", "table_m")
+OF_ROBOT = ("board", "pictures", "joint")
+OF_PICTURES = ("board", "pictures", "table_m", "table_normal")
 
 
 def reconstruct(config: Reconstruct) -> int:
@@ -118,9 +150,10 @@ def reconstruct(config: Reconstruct) -> int:
 
     if config.out.exists():
         raise ConfigError(f"{config.out} exists. Nothing is overwritten: name another folder, or remove it.")
-    if config.robot is None and config.scene is None:
+    if config.robot is None and config.scene is None and config.cameras == "found":
         raise ConfigError(
-            "reconstruct needs one of --robot (from the pictures) and --scene (as you state it), or both."
+            "reconstruct needs one of --robot (from the pictures) and --scene (as you state it), or both; or --cameras "
+            "given, and a click on the object."
         )
     split, started = Split.load(config.split), datetime.now(UTC)
     calibration, _, _ = split.parts()
@@ -154,15 +187,13 @@ def _made(
     from twinproof.reconstruct.object_block import Shaping
     from twinproof.reconstruct.prompts import read_clicks, read_prompts
     from twinproof.reconstruct.stated import stated
-    from twinproof.sim.grid import Plane
 
-    assert config.robot is not None
     prompts = read_prompts(config.prompts) if config.prompts is not None else None
     if config.click:
         prompts = read_clicks(config.click, prompts)
     how = Building(
         config.object,
-        Plane(offset_m=config.table_m),
+        _table(config),
         Physical(config.density_kgm3),
         Shaping(
             prompts, _segmenter(config.segmenter), _generator(config.generate), config.background_steps, config.device
@@ -175,13 +206,21 @@ def _made(
         config.place,
     )
     work = config.out.with_name(config.out.name + "_work")
-    if config.scene is not None:
+    if config.scene is not None and config.robot is not None:
         return stated(calibration, config.robot, config.scene, how, work, scratch, progress=progress, ledger=ledger)
     return built(calibration, config.robot, how, work, scratch, progress=progress, ledger=ledger)
 
 
-def _models(config: Reconstruct) -> tuple[Segmenter | None, Generator | None]:
-    return _segmenter(config.segmenter), _generator(config.generate)
+def _table(config: Reconstruct) -> Plane:
+    from math import sqrt
+
+    from twinproof.sim.grid import Plane
+
+    x, y, z = config.table_normal
+    size = sqrt(x * x + y * y + z * z)
+    if not 0.1 < size < 10:
+        raise ConfigError(f"--table-normal {x} {y} {z} is no direction. The z axis is 0 0 1.")
+    return Plane((x / size, y / size, z / size), config.table_m)
 
 
 def _segmenter(text: str) -> Segmenter | None:
@@ -306,6 +345,7 @@ class Update:
     examples:
       twinproof update twin recording --out twin_today
       twinproof update twin recording --episode 3f2a --out twin_today
+      twinproof update twin recording --click front,0,195,110=tee --out twin_today
 
     The cameras must stand as they did. A new Twin comes out; the old one stays as it is.
     """
@@ -318,6 +358,10 @@ class Update:
     """The new Twin folder."""
     episode: str | None = None
     """The episode whose id starts so. Default: the last one."""
+    click: tuple[str, ...] = ()
+    """camera,frame,x,y=name: where the object is, in a twin without background; what else moves is left alone then."""
+    pictures: int = 60
+    """How many pictures of each camera are looked at, evenly over the episode."""
 
 
 def update(config: Update) -> int:
@@ -329,6 +373,7 @@ def update(config: Update) -> int:
     from twinproof.nouns.recording import Recording
     from twinproof.nouns.twin import Twin
     from twinproof.reconstruct import update as room
+    from twinproof.reconstruct.prompts import read_clicks
     from twinproof.reconstruct.twin_clips import clips_for
 
     if config.out.exists():
@@ -336,8 +381,11 @@ def update(config: Update) -> int:
     twin, recording = Twin.load(config.twin), Recording.load(config.recording)
     episode = recording.episode(config.episode) if config.episode else recording.episodes[-1]
     with tempfile.TemporaryDirectory() as scratch, bar("update") as progress:
-        clips = clips_for(twin, episode.fresh(), recording.rig)
-        done = room.update(twin, tuple(clips.values()), Path(scratch), recording.hash, progress=progress)
+        clips = clips_for(twin, episode.fresh(), recording.rig, config.pictures)
+        prompts = read_clicks(config.click) if config.click else None
+        done = room.update(
+            twin, tuple(clips.values()), Path(scratch), recording.hash, prompts=prompts, progress=progress
+        )
         done.twin.save(config.out)
     settings.save(settings.resolved(config, "update"), config.out)
     report.say(f"{config.out}: twin {done.twin.hash[:16]} from {twin.hash[:16]}, episode {episode.id[:8]}")

@@ -128,7 +128,7 @@ def test_a_model_s_shape_and_one_without_masks_stay() -> None:
 def test_views_of_an_object_are_kept_with_it(tmp_path) -> None:
     clips, _ = filmed()
     refine, _ = telling(known())
-    views, apart = handled_views(small(), motion(), clips, refine(small(), motion()))
+    views, apart = handled_views(small(), motion(), clips, refine(small(), motion()).track)
     assert len(apart.views) == 3
     assert len(views.views) == 9
     replace(small(), views=views).save(tmp_path)

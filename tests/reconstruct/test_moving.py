@@ -43,7 +43,7 @@ def box(went_m: float) -> FoundObject:
 def bench(folder, labels: tuple[str, ...] = ("a", "b", "a")) -> Workbench:
     episodes: Any = [SimpleNamespace(id=f"{k}" * 32, labels={"object": label}) for k, label in enumerate(labels)]
     part: Any = SimpleNamespace(recording=SimpleNamespace(episodes=episodes, rig=None))
-    room: Any = SimpleNamespace(table=Plane(), physical=None)
+    room: Any = SimpleNamespace(table=Plane(), physical=None, robot="arm")
     return Workbench(part, room, episodes[0], Store(folder), "a" * 64, quiet)
 
 
@@ -141,7 +141,7 @@ def test_torques_of_the_episode_reach_the_refinement(tmp_path, monkeypatch) -> N
     robot = SCENE[: SCENE.index('  <body name="box"')] + SCENE[SCENE.index("</worldbody>") :]
     room: Any = SimpleNamespace(
         scene=Scene(robot.replace('name="floor"', 'name="ground"')), table=Plane(), physical=Physical(),
-        found=calibrated(), cameras={},
+        found=calibrated(), cameras={}, robot="arm",
     )  # fmt: skip
     part: Any = SimpleNamespace(recording=SimpleNamespace(episodes=[], rig=Rig("arm", (Joint("push"),))))
     monkeypatch.setattr(Workbench, "clips", lambda *_: clips)

@@ -27,6 +27,7 @@ from twinproof.reconstruct.declare import copy_files
 from twinproof.reconstruct.object_block import FoundObject
 from twinproof.reconstruct.object_parts import Making, ObjectParts, write_object
 from twinproof.reconstruct.robot_fit import Robot
+from twinproof.sim.handled import track_json
 from twinproof.sim.parameters.base import names
 from twinproof.sim.scene import Scene, engine
 from twinproof.sim.separation import overlaps
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from twinproof.reconstruct.articulation import Articulation
     from twinproof.reconstruct.joint_block import FoundJoint
     from twinproof.sim.grid import Plane
+    from twinproof.sim.track_pose import Track
 
 TABLE = "table"
 CONTACT_M = 0.005  # of two surfaces that are each right to a few millimetres
@@ -52,10 +54,13 @@ class Physical:
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """What objects stand in: the robot's own scene, what calibration found, cameras that ride, the table."""
+    """What objects stand in: the robot's own scene, what calibration found, cameras that ride, the table.
+
+    Without a robot the scene is empty, and `found` has the cameras as the rig gives them (given.py).
+    """
 
     scene: Scene
-    robot: Robot
+    robot: Robot | None
     found: FoundRobot
     riding: Mapping[str, FoundCamera]
     table: Plane
@@ -66,6 +71,10 @@ class Room:
         """All of them, still and riding."""
         return {**self.found.cameras, **self.riding}
 
+    def cameras_from(self, split: str) -> Source:
+        """Who told where the cameras are: pictures of the robot, or the rig."""
+        return Declared("the cameras of rig.toml") if self.robot is None else Inferred(split)
+
 
 @dataclass(frozen=True, eq=False)
 class Thing:
@@ -74,6 +83,7 @@ class Thing:
     found: FoundObject
     joint: Articulation | None = None
     moved: FoundJoint | None = None
+    followed: Track | None = None  # its poses over time in the episode of its shape, where nothing else tells them
 
     @property
     def T_world_object(self) -> np.ndarray:
@@ -95,7 +105,7 @@ def assembled(
     ledger: LedgerHead | None = None,
 ) -> Twin:
     """The Twin in an empty folder. The background of the first object that has one is the scene's."""
-    source: Source = Inferred(calibration.split)
+    source, cameras = Inferred(calibration.split), room.cameras_from(calibration.split)
     parts = write_scene(room, things, folder)
     touching = _touching(folder, parts)
     background = next((thing.found.background for thing in things if thing.found.background is not None), None)
@@ -107,11 +117,11 @@ def assembled(
     return Twin(
         root=folder,
         bodies=_bodies(folder, parts, runs, sources, source),
-        alignment=alignment_of(room.found, list(parts.values()), source),
+        alignment=alignment_of(room.found, list(parts.values()), cameras),
         engine=engine(),
         episodes=calibration.ids,
         parents={"split": calibration.split},
-        cameras={n: TwinCamera(c.width, c.height, c.intrinsics, c.mount, source) for n, c in room.cameras.items()},
+        cameras={n: TwinCamera(c.width, c.height, c.intrinsics, c.mount, cameras) for n, c in room.cameras.items()},
         start=Theta({**{id: v for id, v in physics.items() if not id.endswith(".offset")}, **offsets}),
         audits=_audits(room.found, things, parts),
         notes=(*notes, *room.found.weak, *said, *touching),
@@ -199,7 +209,9 @@ def _audits(found: FoundRobot, things: Sequence[Thing], parts: Mapping[str, Obje
     }
     joints = {thing.found.name: thing.joint.as_json() for thing in things if thing.joint is not None}
     moved = {thing.found.name: thing.moved.as_json() for thing in things if thing.moved is not None}
-    return audits | ({"joints": joints} if joints else {}) | ({"joint_refinement": moved} if moved else {})
+    followed = {thing.found.name: track_json(thing.followed) for thing in things if thing.followed is not None}
+    more = {"joints": joints, "joint_refinement": moved, "followed": followed}
+    return audits | {name: each for name, each in more.items() if each}
 
 
 def object_audits(things: Sequence[Thing], parts: Mapping[str, ObjectParts]) -> dict[str, Json]:
@@ -286,14 +298,8 @@ def write_splats(
     folder: Path, room: Room, parts: Sequence[ObjectParts], background: Splats | None
 ) -> dict[str, tuple[int, int]]:
     """splats.ply in the scene's frame, one run for each body, in the model's own posture."""
-    links = room.robot.fine
-    colours = np.array([room.found.colours[str(g)] for g in links.geom])
-    poses = room.robot.poses.at_rest()
     pieces = [] if background is None else [(background.of(name), name) for name in background.groups]
-    for group, name in enumerate(links.splats.groups):
-        mine = links.splats.group == group
-        if mine.any():
-            pieces.append((placed(links.coloured(colours).take(mine, (name,)), poses[group]), name))
+    pieces += [] if room.robot is None else _links(room.robot, room.found)
     pieces += [(each.splats, each.name) for each in parts if each.splats is not None]
     runs, first = dict[str, tuple[int, int]](), 0
     for splats, name in pieces:
@@ -301,6 +307,17 @@ def write_splats(
         first += len(splats)
     write_ply(folder / "splats.ply", joined([splats for splats, _ in pieces]))
     return runs
+
+
+def _links(robot: Robot, found: FoundRobot) -> list[tuple[Splats, str]]:
+    """The robot's surfels in the model's own posture, link by link."""
+    links, poses = robot.fine, robot.poses.at_rest()
+    colours, out = np.array([found.colours[str(g)] for g in links.geom]), list[tuple[Splats, str]]()
+    for group, name in enumerate(links.splats.groups):
+        mine = links.splats.group == group
+        if mine.any():
+            out.append((placed(links.coloured(colours).take(mine, (name,)), poses[group]), name))
+    return out
 
 
 def alignment_of(found: FoundRobot, parts: Sequence[ObjectParts], source: Source) -> Alignment:

@@ -110,6 +110,7 @@ def found_boards(
     calibration: Calibration, room: Room, boards: Sequence[Board], progress: Progress = quiet
 ) -> FoundBoards:
     """Every camera with every board that it can be calibrated by; a board that no camera shows is an error."""
+    assert room.robot is not None, "boards are found beside a robot"
     links, cameras, notes = room.robot.fine.splats.groups, dict[str, FoundCamera](), list[str]()
     for board in boards:
         if board.parent != "world" and board.parent not in links:
@@ -166,6 +167,7 @@ def _sights(
 ) -> tuple[np.ndarray, list[Sight]]:
     """The link's poses and the board in pictures of all episodes, taken while the hand was slow."""
     rig, camera = calibration.recording.rig, room.cameras[name]
+    assert room.robot is not None, "boards are found beside a robot"
     link = room.robot.fine.splats.groups.index(hand)
     episodes = [e for e in calibration.recording.episodes if name in e.videos]
     hands, sights = list[np.ndarray](), list[Sight]()

@@ -33,6 +33,7 @@ from twinproof.reconstruct.calibration_block import FORMAT as CALIBRATION_FORMAT
 from twinproof.reconstruct.calibration_block import FoundRobot, found_robot, robot_of
 from twinproof.reconstruct.clips import clips_of, hand_clip, offsets_of
 from twinproof.reconstruct.depth_beside import depth_notes
+from twinproof.reconstruct.given import given_room, turned
 from twinproof.reconstruct.hand_block import FoundHands, found_hands
 from twinproof.reconstruct.moving import Workbench, jointed, refined
 from twinproof.reconstruct.object_block import FORMAT as OBJECT_FORMAT
@@ -72,7 +73,7 @@ class Building:
 
 def built(
     calibration: Calibration,
-    robot_model: Path,
+    robot_model: Path | None,
     how: Building,
     work: Path,
     folder: Path,
@@ -80,7 +81,10 @@ def built(
     progress: Progress = quiet,
     ledger: LedgerHead | None = None,
 ) -> Twin:
-    """The Twin, its files in an empty `folder`. What is already in `work` is not made again."""
+    """The Twin, its files in an empty `folder`. What is already in `work` is not made again.
+
+    Without a robot's model cameras are as the rig gives them, and objects are all that is found.
+    """
     store = Store(work)
     room, key, notes = room_of(calibration, robot_model, how, store, progress)
     episode = episode_with(calibration, how.object, room)
@@ -89,6 +93,8 @@ def built(
     bench = Workbench(calibration, room, episode, store, asked, progress)
     if how.joint_of:
         whole, said = jointed(bench, thing, how.shaping)
+    elif room.robot is None:
+        whole, said = turned(bench, thing, how.shaping)
     elif how.joint:
         whole, said = refined(bench, thing, how.shaping)
     else:
@@ -128,9 +134,12 @@ def objects_of(
 
 
 def room_of(
-    calibration: Calibration, robot_model: Path, how: Building, store: Store, progress: Progress
+    calibration: Calibration, robot_model: Path | None, how: Building, store: Store, progress: Progress
 ) -> tuple[Room, str, tuple[str, ...]]:
-    """Robot and cameras, calibrated; the key of all that decided them; and what to say."""
+    """Robot and cameras, calibrated or given; the key of all that decided them; and what to say."""
+    if robot_model is None:
+        key = content_hash([calibration.hash, __version__, plain(how.table), "given"])
+        return given_room(calibration, how.table, how.physical), key, ()
     scene, rig = Scene.read(robot_model), calibration.recording.rig
     if rig.model is not None and rig.model.hash and rig.model.hash != hash_file(robot_model):
         raise TwinError(
@@ -158,6 +167,7 @@ def _object(
     for each, camera in room.riding.items():
         if each in fresh.videos:
             every = max(1, len(fresh.videos[each]) // RIDING_FRAMES)
+            assert room.robot is not None, "nothing rides without one"
             clips[each] = hand_clip(fresh, rig, each, camera, room.robot, room.found, how.table, every)
     notes = (f"from episode {episode.id[:8]}", *depth_notes(rig, fresh, tuple(clips)))
     return replace(found_object(clips, name, how.table, how.shaping, notes, progress), episode=episode.id)
@@ -173,14 +183,15 @@ def episode_with(calibration: Calibration, label: str, room: Room) -> Episode:
             f"no calibration episode has the object {label!r}; there are {', '.join(known) or 'none'}. Name "
             "one of these with --object."
         )
-    rig, links = calibration.recording.rig, room.robot.fine.splats.groups
+    rig, robot = calibration.recording.rig, room.robot
 
     def way_m(episode: Episode) -> float:
-        own = [links.index(_link(rig, name)) for name in room.riding if name in episode.videos]
-        if not own:
+        riding = [_link(rig, name) for name in room.riding if name in episode.videos]
+        if robot is None or not riding:
             return 0.0
+        own = [robot.fine.splats.groups.index(link) for link in riding]
         rows = joint_angles(episode.fresh(), rig).value[::5] - offsets_of(rig, room.found)
-        places = np.stack([room.robot.poses.at(row)[own, :3, 3] for row in rows])
+        places = np.stack([robot.poses.at(row)[own, :3, 3] for row in rows])
         return float(np.linalg.norm(np.diff(places, axis=0), axis=2).sum())
 
     return max(fitting, key=lambda e: (round(way_m(e), 3), e.span_s[1] - e.span_s[0], e.id))

@@ -26,10 +26,13 @@ FRAMES = 60  # pictures of a camera in an episode that are looked at
 
 
 def clips_of(
-    episode: Episode, rig: Rig, found: FoundRobot, robot: Robot, frames: int = FRAMES, progress: Progress = quiet
+    episode: Episode, rig: Rig, found: FoundRobot, robot: Robot | None, frames: int = FRAMES, progress: Progress = quiet
 ) -> dict[str, Clip]:
-    """What the calibrated still cameras saw in one episode, on the robot's clock, with the robot drawn into masks."""
-    angles = joint_angles(episode, rig)
+    """What the calibrated still cameras saw in one episode, on the robot's clock, with the robot drawn into masks.
+
+    Without a robot nothing is drawn: what hides an object is not known.
+    """
+    angles = None if robot is None else joint_angles(episode, rig)
     less = offsets_of(rig, found)
     clips = dict[str, Clip]()
     for name, camera in found.cameras.items():
@@ -42,18 +45,23 @@ def clips_of(
             rgb = np.stack([_coloured(reader.frame(int(k))) for k in picked])
         k = camera.intrinsics
         lens = Lens(rgb.shape[2], rgb.shape[1], k.fx, k.fy, k.cx, k.cy, k.distortion)
-        view, grey = Camera(lens, pose), np.full((len(robot.fine.geom), 3), 0.5)
-        masks = list[np.ndarray]()
-        for row in angles.at(times):
-            placed = robot.poses.at(row - less)
-            splats = robot.fine.towards(grey, placed, view)
-            masks.append(render(splats, view, moved=moved(robot.fine, placed), what=("alpha",)).alpha > 0.3)
+        masks = None
+        if robot is not None and angles is not None:
+            masks = _drawn(robot, angles.at(times) - less, Camera(lens, pose))
         deep = depth_of(rig, episode, name, lens, picked.tolist())
-        clips[name] = Clip(
-            name, times, rgb, k, np.broadcast_to(pose, (len(times), 4, 4)), np.stack(masks), deep, numbers=picked
-        )
+        clips[name] = Clip(name, times, rgb, k, np.broadcast_to(pose, (len(times), 4, 4)), masks, deep, numbers=picked)
         progress(len(clips), f"clip of {name}", len(found.cameras))
     return clips
+
+
+def _drawn(robot: Robot, rows: np.ndarray, view: Camera) -> np.ndarray:
+    """Where the robot is in each picture (T, H, W), its joints as in each row."""
+    grey, masks = np.full((len(robot.fine.geom), 3), 0.5), list[np.ndarray]()
+    for row in rows:
+        placed = robot.poses.at(row)
+        splats = robot.fine.towards(grey, placed, view)
+        masks.append(render(splats, view, moved=moved(robot.fine, placed), what=("alpha",)).alpha > 0.3)
+    return np.stack(masks)
 
 
 def hand_clip(

@@ -144,7 +144,7 @@ def _window(drawn: Drawn, k: int, seen: np.ndarray) -> Window | None:
 
 def _feet(p: np.ndarray, drawn: Drawn, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nearest point of these pieces to each of the points, and the piece that it lies on."""
-    middle = p.mean(axis=0)  # numbers near 0: squares of them lose nothing
+    middle = p.sum(axis=0) / max(1, len(p))  # numbers near 0: squares of them lose nothing
     q, a, gone = p - middle, drawn.a[pieces] - middle, (drawn.b - drawn.a)[pieces]
     long = (gone**2).sum(axis=1)
     ahead = q @ gone.T - (a * gone).sum(axis=1)

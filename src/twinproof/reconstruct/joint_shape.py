@@ -11,7 +11,7 @@ Vertices follow outlines alone: colours of coarse pictures hold them back (measu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from twinproof.nouns.clip import Clip
     from twinproof.nouns.mesh import Mesh
     from twinproof.reconstruct.joint_block import FoundJoint
+    from twinproof.sim.track_pose import Track
 
 PICTURES = 48  # of the handled episode, over all cameras
 APART = 4  # every so-many-th of them is kept apart, to judge by
@@ -70,7 +71,7 @@ def together(
     except TwinproofError as problem:
         return replace(first, reshaped=f"vertices stay: {problem}")
     met = [
-        outlines_met(each, handled_views(each, now, clips, joint)[1])
+        outlines_met(each, handled_views(each, now, clips, joint.track, joint.cameras)[1])
         for each, joint in ((before, first), (resized(shape, second.scale), second))
     ]
     said = f"outlines in pictures kept apart are met by {np.mean(met[0]):.1%} before and {np.mean(met[1]):.1%} after"
@@ -96,7 +97,11 @@ def resized(thing: FoundObject, scale: float) -> FoundObject:
 
 
 def handled_views(
-    thing: FoundObject, motion: FoundMotion, clips: Sequence[Clip], found: FoundJoint
+    thing: FoundObject,
+    motion: FoundMotion,
+    clips: Sequence[Clip],
+    track: Track,
+    cameras: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[Views, Views]:
     """Pictures of the handled episode as views of the object where it stood: those that are fitted, those kept apart.
 
@@ -104,7 +109,7 @@ def handled_views(
     """
     own = [clip for clip in clips if clip.camera in motion.masks]
     every = max(1, sum(map(len, own)) // PICTURES)
-    seen = object_views(own, motion.masks, found.track, found.cameras, every).views
+    seen = object_views(own, motion.masks, track, cameras, every).views
     shown = []
     for view in seen:
         assert view.mask is not None
@@ -136,7 +141,8 @@ def reshaped_by(
             f"refining a shape needs {problem.name}. Install it: pip install 'twinproof[learn]'."
         ) from None
     rest = () if thing.views is None else thing.views.views
-    views = Views((*rest, *handled_views(thing, motion, clips, found)[0].views), groups=("other", thing.name))
+    handled, _ = handled_views(thing, motion, clips, found.track, found.cameras)
+    views = Views((*rest, *handled.views), groups=("other", thing.name))
     T, sights = thing.T_world_object, sights_of(views, thing.name)
     how = Refining(
         steps=STEPS, area_weight=AREA, least_volume=1 - RESIZED, colour_pull=0.0, support=table, colour_steps=1

@@ -58,8 +58,11 @@ class Workbench:
     progress: Progress
 
     def episodes(self, thing: FoundObject) -> list[Episode]:
-        """Other episodes with the same object first; then its own, if it moved there."""
-        label = self.shaped_in.labels.get("object")
+        """Other episodes with the same object first; then its own, if it moved there.
+
+        Without a robot's model its own alone: elsewhere what moves may be the robot, and nothing points at the object.
+        """
+        label = self.shaped_in.labels.get("object") if self.room.robot is not None else None
         same = [e for e in self.calibration.recording.episodes if label and e.labels.get("object") == label]
         others = [e for e in same if e.id != self.shaped_in.id]
         return [*others, *([self.shaped_in] if thing.went_m > MOVED_M else [])][:MOST]

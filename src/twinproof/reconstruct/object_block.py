@@ -315,7 +315,7 @@ def shaped(
             "a scan by the wrist camera or a depth camera, or give a generator (docs/reconstruct.md)."
         )
     first = _first_shape(views, group, shown, table, deep)
-    done = _refined(first.mesh, shown, name, table, deep, progress, device)
+    done = pulled(first.mesh, shown, name, table, deep, progress, device)
     middle = np.eye(4)
     middle[:3, 3] = mass_properties(done.mesh, mass_kg=1.0).com_m
     back = np.linalg.inv(middle)
@@ -337,7 +337,7 @@ def _first_shape(views: Views, group: str, shown: Sequence[Sight], table: Plane,
     return shape_from_masks(outlines, recipe, support=table)
 
 
-def _refined(
+def pulled(
     mesh: Mesh, shown: Sequence[Sight], name: str, table: Plane, deep: bool, progress: Progress, device: str
 ) -> Refined:
     """The mesh pulled by outlines, colours and depth; where one picture alone shows it, only painted.

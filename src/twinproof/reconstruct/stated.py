@@ -108,6 +108,7 @@ def in_scene(
 def _check(scene: Scene, room: Room, name: str) -> None:
     """The robot that was looked at stands in the scene."""
     there = set(names(scene.nominal(), "body"))
+    assert room.robot is not None, "a stated scene is looked at with its robot"
     lost = [link for link in room.robot.fine.splats.groups if link not in there]
     if lost:
         raise TwinError(

@@ -20,7 +20,8 @@ def clips_for(twin: Twin, episode: Episode, rig: Rig, frames: int = 60) -> dict[
     told: Any = twin.audits.get("calibration")
     if not told:
         raise TwinError(
-            "the twin says nothing about its cameras' clocks: it was not made from pictures. Make it with --robot."
+            "the twin says nothing about its cameras' clocks: it was not made from pictures. Make it with --robot, or "
+            "with --cameras given."
         )
     cameras = {
         name: build(FoundCamera, dict(entry), f"twin.audits.calibration.{name}", TwinError)
@@ -38,4 +39,5 @@ def clips_for(twin: Twin, episode: Episode, rig: Rig, frames: int = 60) -> dict[
         if id.startswith("joint.") and id.endswith(".offset")
     }
     found = FoundRobot(cameras, offsets, {}, {}, (), {})
-    return clips_of(episode, rig, found, robot_of(Scene.of(twin), rig), frames)
+    robot = robot_of(Scene.of(twin), rig) if any(body.layer == "robot" for body in twin.bodies) else None
+    return clips_of(episode, rig, found, robot, frames)

@@ -19,9 +19,10 @@ from twinproof.nouns.progress import Progress, quiet
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.twin import Body, Twin
-from twinproof.reconstruct.update_bare import followed_bare, has_background
+from twinproof.reconstruct.prompts import Prompts
+from twinproof.reconstruct.update_bare import bare_of_robot, followed_bare, has_background
 from twinproof.reconstruct.update_scene import has_keys, movable, moved_scene
-from twinproof.sim.handled import qpos_of
+from twinproof.sim.handled import track_json
 from twinproof.sim.render_camera import Camera
 from twinproof.sim.scene import Scene
 from twinproof.sim.splat.placed import placed
@@ -48,6 +49,7 @@ class Updating:
     moved_rad: float = 0.02
     last_s: float = 0.5  # the pose at the end is the mean over this
     most_misfit: float = 0.06  # root mean square of an object's pixels, 0 … 1
+    most_misfit_hidden: float = 0.25  # … where no robot is drawn, which then may hide a part of it
     most_lost: float = 0.5  # share of the pictures in which an object was not found
     background_differs: float = 0.15  # of a colour, 0 … 1
     most_differing: float = 0.1  # share of a camera's background pixels
@@ -101,20 +103,25 @@ def update(
     recording: str,
     how: Updating | None = None,
     *,
+    prompts: Prompts | None = None,
     progress: Progress = quiet,
 ) -> Updated:
     """A new twin in an empty `folder`, brought up to the end of the clips of one episode.
 
     Objects are bodies of the layer "object" that have splats. All else that has splats, but the robot, is background:
     the robot's pixels must be masked in the clips. Without a background one object before still cameras is followed by
-    masks. `recording` is the hash of the recording that the clips are from.
+    masks; `prompts` then point at it. `recording` is the hash of the recording that the clips are from.
     """
     how = how or Updating()
+    if bare_of_robot(clips):
+        how = replace(how, most_misfit=how.most_misfit_hidden)
     objects = [body for body in twin.bodies if body.layer == "object" and body.splats]
     if not objects:
         raise TwinError("the twin has no object with splats, so nothing can be followed. Reconstruct one first.")
     if not clips:
         raise RecordingError("updating was given no clip. Give the clips of one episode.")
+    if prompts is not None and has_background(twin):
+        raise ConfigError("the twin's background tells its objects: --click would do nothing. Leave it out.")
     splats = read_ply(twin.path("splats.ply"))
     world = World(Scene.of(twin))
     stood = {body.name: world.body_pose(body.name) for body in objects}
@@ -123,7 +130,7 @@ def update(
     for k, body in enumerate(objects):
         if bare:
             own = placed(_run(splats, body), np.linalg.inv(stood[body.name]))
-            tracks[body.name] = followed_bare(twin, objects, own, clips, world, progress)
+            tracks[body.name] = followed_bare(twin, objects, own, clips, world, prompts, progress)
             now[body.name] = _ended(stood[body.name], tracks[body.name], how)
             continue
         behind = _placed(twin, splats, objects, body.name, stood, now)
@@ -276,12 +283,7 @@ def _audit(
     objects: dict[str, Json] = {}
     for name, found in tracks.items():
         objects[name] = {
-            "time_s": np.round(found.time_s, 4).tolist(),
-            "pose": [np.round(qpos_of(T), 6).tolist() for T in found.T_world_object],
-            "sd_m": np.round(found.sd_m, 6).tolist(),
-            "sd_rad": np.round(found.sd_rad, 6).tolist(),
-            "lost": found.lost.tolist(),
-            "residual": np.round(found.residual, 4).tolist(),
+            **track_json(found),
             "moved": np.round(moves[name], 6).tolist() if name in moves else [],
         }
     allowed: dict[str, Json] = {

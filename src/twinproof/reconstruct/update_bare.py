@@ -30,11 +30,23 @@ def has_background(twin: Twin) -> bool:
     return any(body.splats and body.layer == "background" for body in twin.bodies)
 
 
-def followed_bare(
-    twin: Twin, objects: Sequence[Body], splats: Splats, clips: Sequence[Clip], world: World, progress: Progress = quiet
-) -> Track:
-    """Where the twin's one object is in clips of still cameras: what moves, or stands on the table, is it.
+def bare_of_robot(clips: Sequence[Clip]) -> bool:
+    """Whether no robot is drawn: what moves may then be it, and what it hides is not known."""
+    return all(clip.robot is None for clip in clips)
 
+
+def followed_bare(
+    twin: Twin,
+    objects: Sequence[Body],
+    splats: Splats,
+    clips: Sequence[Clip],
+    world: World,
+    prompts: Prompts | None = None,
+    progress: Progress = quiet,
+) -> Track:
+    """Where the twin's one object is in clips of still cameras: what is pointed at, or moves, or stands on the table.
+
+    Where no robot is drawn, what moves may be the robot: without prompts it is then looked for around where it was.
     What a camera sees without it comes from the other times of its own pictures, and where it never leaves, is made up.
     """
     names = ", ".join(body.name for body in objects)
@@ -49,12 +61,20 @@ def followed_bare(
         raise TwinError(f"{body.name} has no mesh and the twin no background: it cannot be followed. Give it one.")
     mesh, T = read_mesh(twin.path(body.visual)), world.body_pose(body.name)
     found, table = FoundObject(body.name, mesh, splats, T, {}, (), ()), _table(world)
-    own = {clip.camera: clip for clip in clips}
+    own, near = (
+        {clip.camera: clip for clip in clips},
+        Prompts((Prompt(body.name, boxes=_around(mesh.moved(T), clips)),)),
+    )
+
+    def asked(prompts: Prompts) -> Track:
+        return found_motion(own, found, "update", table, prompts, progress=progress).track
+
+    if prompts is not None or bare_of_robot(clips):
+        return asked(prompts or near)
     try:
-        return found_motion(own, found, "update", table, Prompts(), progress=progress).track
+        return asked(Prompts())
     except RecordingError:  # nothing stands out by itself: it is looked for around where it was
-        near = Prompts((Prompt(body.name, boxes=_around(mesh.moved(T), clips)),))
-        return found_motion(own, found, "update", table, near, progress=progress).track
+        return asked(near)
 
 
 def _around(mesh: Mesh, clips: Sequence[Clip]) -> tuple[Box, ...]:

@@ -23,7 +23,9 @@ from twinproof.sim.instantiate import fast, instantiate, poke_model
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+    from twinproof.nouns.hashing import Json
     from twinproof.sim.scene import Scene
+    from twinproof.sim.track_pose import Track
 
 HEAVY = 1e5  # kg m² or kg on joints that move as recorded: no contact slows them
 SMOOTH_S = 0.012  # encoders count in steps: their speeds are of angles smoothed over this
@@ -241,6 +243,18 @@ def qpos_of(T: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "7"]:
 
     x, y, z, w = Rotation.from_matrix(T[:3, :3]).as_quat()
     return np.array([*T[:3, 3], w, x, y, z])
+
+
+def track_json(track: Track) -> dict[str, Json]:
+    """Poses over time with their errors, rounded for an audit."""
+    return {
+        "time_s": np.round(track.time_s, 4).tolist(),
+        "pose": [np.round(qpos_of(T), 6).tolist() for T in track.T_world_object],
+        "sd_m": np.round(track.sd_m, 6).tolist(),
+        "sd_rad": np.round(track.sd_rad, 6).tolist(),
+        "lost": track.lost.tolist(),
+        "residual": np.round(track.residual, 4).tolist(),
+    }
 
 
 def resting_height(
