@@ -167,7 +167,9 @@ def reconstruct(config: Reconstruct) -> int:
     report.say(f"{config.out}: twin {made.hash[:16]}, {len(made.bodies)} bodies ({counts})")
     for name, camera in made.cameras.items():
         mount = camera.mount
-        report.say(f"  camera {name}: ± {1e3 * mount.position_sd_m:.1f} mm, ± {mount.rotation_sd_rad * 57.2958:.2f}°")
+        stands = f"± {1e3 * mount.position_sd_m:.1f} mm, ± {mount.rotation_sd_rad * 57.2958:.2f}°"
+        surely = mount.position_sd_m > 0 or mount.rotation_sd_rad > 0
+        report.say(f"  camera {name}: {stands if surely else 'as given, no error of it was stated'}")
     for note in made.notes:
         report.say(f"  {note}")
     return 0
