@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tests.reconstruct.mask_scenes import LENS, middle_of, pushed, room
+from tests.reconstruct.test_couple_surface import filmed
+from tests.reconstruct.test_joint_shape import motion, small
 from twinproof import cli
 from twinproof.nouns.episode import Episode
 from twinproof.nouns.errors import TwinError
@@ -19,7 +21,7 @@ from twinproof.nouns.source import Declared, Inferred
 from twinproof.nouns.twin import Twin
 from twinproof.nouns.video_write import write_pictures
 from twinproof.reconstruct.assemble import Physical
-from twinproof.reconstruct.given import given_room
+from twinproof.reconstruct.given import by_its_sides, given_room
 from twinproof.reconstruct.poses import quat_of
 from twinproof.sim.grid import Plane
 from twinproof.sim.handled import pose_of
@@ -104,3 +106,12 @@ def test_what_given_cameras_need_is_said(made, tmp_path, capsys) -> None:
     nowhere = replace(part.rig, cameras={name: Camera(name, LENS) for name in part.rig.cameras})
     with pytest.raises(TwinError, match="no camera of the rig has pictures, a lens and a place"):
         given_room(Calibration(replace(part, rig=nowhere), "5" * 64), Plane(), Physical())
+
+
+def test_a_motion_that_no_picture_shows_leaves_the_shape_as_it_is() -> None:
+    clips, _ = filmed()
+    bare = replace(motion(), masks={})
+    thing = small()
+    kept = by_its_sides(thing, bare, clips, Plane())
+    assert kept.mesh is thing.mesh
+    assert "too few pictures of its motion" in kept.notes[-1]

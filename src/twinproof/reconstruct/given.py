@@ -119,6 +119,9 @@ def by_its_sides(
     from twinproof.reconstruct.surface_refine import sights_of
 
     fitted, apart = (_full(each) for each in handled_views(thing, motion, clips, motion.track))
+    if not apart.views:
+        said = "its shape at rest stays: it was found in too few pictures of its motion to judge another by"
+        return replace(thing, notes=(*thing.notes, said))
     sights, T = sights_of(fitted, thing.name), thing.T_world_object
     recipe = ShapeRecipe(across=96, faces=3000, wrong_share=WRONG_SHARE)
     made = shape_from_masks([sight.silhouette for sight in sights], recipe, support=table)
