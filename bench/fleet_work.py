@@ -82,5 +82,5 @@ def lots(made: Path, count: int) -> list[Piece]:
 def lot(folder: Path, told: dict[str, Any], policy: str, places: list[int], labels: dict[str, Any]) -> None:
     """One of them."""
     began = time.process_time()
-    run_lot(folder / "runs", told, policy, places, labels)
+    run_lot(folder / "runs", told, policy, places, labels, None)
     (folder / CPU).write_text(json.dumps(time.process_time() - began))
