@@ -69,7 +69,7 @@ MEASURED = (
            ("50 % (43–57)", "38 % (24–52)", "60 % (47–73)", "48 % (38–58)", "30 % (18–42)", "54 % (40–68)",
             "36 % (22–50)", "12 to 18 points")),
     Quoted("the same for `drawer`, cabinets never seen before, imitation", "100 %",
-           "point 100 %, nominal 100 %, hand-set wide 0 %: better than wide alone; too easy to tell the others apart",
+           "point and nominal 100 %; hand-set wide 0 %, with zeros from pictures 100 %: too easy to tell ranges apart",
            "transfer.md", ("| wide | randomisation, by hand | 5 | 50 % (46–54) | 0 % (0–0)", "100 against 0 %")),
     Quoted("the same for `handover`, cubes never seen before: encoders' zeros from pictures", "82 %",
            "encoders believed 4 %; with zeros posterior 78 %, wide 82 %, nominal 80 %: no difference", "transfer.md",
