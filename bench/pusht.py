@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from twinproof.nouns.clip import Clip
+from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.rig import Intrinsics
 from twinproof.nouns.views import PosedView
 from twinproof.reconstruct.couple_surface import object_views
@@ -102,17 +103,18 @@ def carved(thing: FoundObject, clips: dict[str, Clip], masks: dict[str, np.ndarr
     return replace(thing, mesh=made.mesh)
 
 
-def scores(thing: FoundObject, clips: dict[str, Clip], found: Track) -> dict[str, list[float]]:
+def drawn(mesh: Mesh, clip: Clip, k: int, time_s: np.ndarray, poses: np.ndarray) -> np.ndarray:
+    """The outline of the mesh in picture k, at the pose nearest in time."""
+    blank = Outline(np.ones(clip.rgb.shape[1:3], bool), clip.intrinsics, clip.T_world_camera[k])
+    return silhouette(mesh.moved(poses[int(np.argmin(np.abs(time_s - clip.time_s[k])))]), blank)
+
+
+def scores(mesh: Mesh, clips: dict[str, Clip], time_s: np.ndarray, poses: np.ndarray) -> dict[str, list[float]]:
     """Intersection over union of the drawn outline and orange pixels, by camera."""
     out = {}
     for name, clip in clips.items():
-        values = []
-        for k, t in enumerate(clip.time_s):
-            at = int(np.argmin(np.abs(found.time_s - t)))
-            blank = Outline(np.ones(clip.rgb.shape[1:3], bool), clip.intrinsics, clip.T_world_camera[k])
-            drawn, seen = silhouette(thing.mesh.moved(found.T_world_object[at]), blank), orange(clip.rgb[k])
-            values.append(float((drawn & seen).sum() / max(1, (drawn | seen).sum())))
-        out[name] = values
+        pairs = [(drawn(mesh, clip, k, time_s, poses), orange(rgb)) for k, rgb in enumerate(clip.rgb)]
+        out[name] = [float((mine & seen).sum() / max(1, (mine | seen).sum())) for mine, seen in pairs]
     return out
 
 
@@ -133,15 +135,15 @@ def main() -> None:
     found = followed(thing, clips, own, found.T_world_object[int(np.argmin(found.lost))])
     spent = f"lost in {found.lost.mean():.0%}; {time.process_time() - began:.0f} CPU-s"
     print(f"hull of the fullest masks: {_size(thing)}; {spent}", flush=True)
-    _print("pictures it was made from", scores(thing, clips, found))
+    _print("pictures it was made from", scores(thing.mesh, clips, found.time_s, found.T_world_object))
     sealed = camera_clips(SEALED)
     last = found.T_world_object[np.flatnonzero(~found.lost)[-1]]
     seen = {name: orange(clip.rgb) for name, clip in sealed.items()}
     later = followed(thing, sealed, seen, last)
-    _print("sealed pictures", scores(thing, sealed, later))
+    _print("sealed pictures", scores(thing.mesh, sealed, later.time_s, later.T_world_object))
     print(f"lost in {later.lost.mean():.0%} of the sealed times; {time.process_time() - began:.0f} CPU-s in all")
     if asked.picture:
-        _sheet(thing, sealed, later, asked.picture)
+        sheet(thing.mesh, sealed, later.time_s, later.T_world_object, asked.picture)
 
 
 def _size(thing: FoundObject) -> str:
@@ -155,7 +157,8 @@ def _print(what: str, found: dict[str, list[float]]) -> None:
     print(f"IoU on {what}, median: {np.median(np.concatenate(list(found.values()))):.3f}; {cells}", flush=True)
 
 
-def _sheet(thing: FoundObject, clips: dict[str, Clip], found: Track, path: Path) -> None:
+def sheet(mesh: Mesh, clips: dict[str, Clip], time_s: np.ndarray, poses: np.ndarray, path: Path) -> None:
+    """Four pictures of every camera with the drawn outline over them."""
     from PIL import Image
     from scipy.ndimage import binary_erosion
 
@@ -163,11 +166,8 @@ def _sheet(thing: FoundObject, clips: dict[str, Clip], found: Track, path: Path)
     for clip in clips.values():
         row = []
         for k in np.linspace(0, len(clip) - 1, 4).astype(int):
-            at = int(np.argmin(np.abs(found.time_s - clip.time_s[k])))
-            blank = Outline(np.ones(clip.rgb.shape[1:3], bool), clip.intrinsics, clip.T_world_camera[k])
-            drawn = silhouette(thing.mesh.moved(found.T_world_object[at]), blank)
-            picture = clip.rgb[k].copy()
-            picture[drawn & ~binary_erosion(drawn, iterations=2)] = (0, 255, 255)
+            mine, picture = drawn(mesh, clip, int(k), time_s, poses), clip.rgb[k].copy()
+            picture[mine & ~binary_erosion(mine, iterations=2)] = (0, 255, 255)
             row.append(picture)
         rows.append(np.concatenate(row, axis=1))
     Image.fromarray(np.concatenate(rows)).save(path)

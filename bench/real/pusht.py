@@ -17,18 +17,15 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from bench.pusht import CLICK, DATA, orange, table
+from bench.pusht import CLICK, DATA, scores, sheet, table
 from bench.real.public import fresh, keep, recordings, twinproof
 
 from twinproof.nouns.clip import Clip
-from twinproof.nouns.mesh import Mesh
 from twinproof.nouns.mesh_files import read_mesh
 from twinproof.nouns.recording import Recording
 from twinproof.nouns.split import Split
 from twinproof.nouns.twin import Twin
 from twinproof.reconstruct.clips import FRAMES
-from twinproof.reconstruct.generate_check import silhouette
-from twinproof.reconstruct.generate_fit import Outline
 from twinproof.reconstruct.poses import quat_of
 from twinproof.sim.handled import pose_of
 
@@ -78,26 +75,9 @@ def clips_of(recording: Recording, begin_s: float) -> dict[str, Clip]:
     return clips
 
 
-def scores(mesh: Mesh, track: dict, clips: dict[str, Clip], sheet: list[np.ndarray] | None = None) -> dict[str, float]:
-    """Intersection over union of the drawn outline and orange pixels, median by camera; outlines onto a sheet."""
-    from scipy.ndimage import binary_erosion
-
-    times, out = np.array(track["time_s"]), {}
-    for name, clip in clips.items():
-        values, row = [], []
-        for k, t in enumerate(clip.time_s):
-            T = pose_of(np.array(track["pose"][int(np.argmin(np.abs(times - t)))]))
-            blank = Outline(np.ones(clip.rgb.shape[1:3], bool), clip.intrinsics, clip.T_world_camera[k])
-            drawn, seen = silhouette(mesh.moved(T), blank), orange(clip.rgb[k])
-            values.append(float((drawn & seen).sum() / max(1, (drawn | seen).sum())))
-            if k % (LOOKS // 3) == 0:
-                row.append(
-                    np.where((drawn & ~binary_erosion(drawn, iterations=2))[..., None], (0, 255, 255), clip.rgb[k])
-                )
-        out[name] = round(float(np.median(values)), 3)
-        if sheet is not None:
-            sheet.append(np.concatenate(row, axis=1).astype(np.uint8))
-    return out
+def told(track: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Times and poses of a track as a twin's audit has it."""
+    return np.array(track["time_s"]), np.array([pose_of(np.array(pose)) for pose in track["pose"]])
 
 
 def main() -> None:
@@ -119,23 +99,24 @@ def main() -> None:
     )  # fmt: skip
     split = Split.load(work / "split")
     (sealed,) = (span for span in split.spans if span.part == "holdout")
-    pictures = round(FRAMES * sealed.end_s / (SIZES[0] * sealed.end_s))  # as close together as those of the calibration
+    pictures = round(FRAMES / SIZES[0])  # of all, as close together as those of the calibration
     spent += twinproof(
         "update", work / "twin", work / "recording", "--click", CLICK, "--pictures", pictures, "--out", work / "now"
     )
     whole, (calibration, _, _) = Recording.load(work / "recording"), split.parts()
-    twin, now, sheet = Twin.load(work / "twin"), Twin.load(work / "now"), list[np.ndarray]()
+    twin, now = Twin.load(work / "twin"), Twin.load(work / "now")
     mesh = read_mesh(twin.path(str(twin.body("tee").visual)))
     followed, later = twin.audits["followed"]["tee"], now.audits["update"]["objects"]["tee"]  # type: ignore[index,call-overload]
     late = np.array(later["time_s"]) >= sealed.start_s
+    held = clips_of(whole, sealed.start_s)
     sides = np.ptp(mesh.vertices, axis=0)
     keep(
         "real_pusht",
         {
             "command": "python -m bench.real.pusht WORK",
             "IoU, median by camera": {
-                "calibration": scores(mesh, followed, clips_of(calibration.recording, -np.inf)),
-                "sealed": scores(mesh, later, clips_of(whole, sealed.start_s), sheet),
+                "calibration": _medians(scores(mesh, clips_of(calibration.recording, -np.inf), *told(followed))),
+                "sealed": _medians(scores(mesh, held, *told(later))),
             },
             "lost": {
                 "calibration": float(np.mean(followed["lost"])),
@@ -146,9 +127,11 @@ def main() -> None:
         },
     )
     if asked.picture:
-        from PIL import Image
+        sheet(mesh, held, *told(later), asked.picture)
 
-        Image.fromarray(np.concatenate(sheet)).save(asked.picture)
+
+def _medians(found: dict[str, list[float]]) -> dict[str, float]:
+    return {name: round(float(np.median(values)), 3) for name, values in found.items()}
 
 
 if __name__ == "__main__":

@@ -31,6 +31,18 @@ from twinproof.sim.render_rays import Rays
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World, compile_text
 
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Torch adds in another order with every run of several threads; a few vertices of a surface then lie elsewhere."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 NEAR = Lens(*rgbd.SIZE, rgbd.LENS.fx, rgbd.LENS.fy, rgbd.LENS.cx, rgbd.LENS.cy)
 
 
@@ -64,7 +76,7 @@ def test_depth_shows_the_hollow_that_outlines_do_not(part: Calibration) -> None:
     inside = above[(np.abs(above[:, 0]) < 0.035) & (np.abs(above[:, 1]) < 0.025)]
     off = np.abs(inside[inside[:, 2] > 0.004, 2] - 0.01)  # from the hollow's floor; a few vertices climb a wall
     assert np.median(off) < 0.0015
-    assert (off < 0.004).mean() > 0.8  # of some tens of vertices; sums of several threads move one or two
+    assert (off < 0.004).mean() > 0.9
     assert any(note.startswith("depth of side is from side_depth") for note in found.notes)
     assert any("3 depth pictures" in note for note in found.notes)
     assert found.episode == part.recording.episodes[0].id

@@ -70,7 +70,7 @@ def test_an_object_is_shaped_and_followed_without_a_robot(made) -> None:
     assert body.name == "block"
     assert isinstance(body.source, Inferred)
     assert all(isinstance(camera.source, Declared) for camera in twin.cameras.values())
-    assert all(camera.mount.position_sd_m == pytest.approx(0.003) for camera in twin.cameras.values())
+    assert all(camera.mount.position_sd_m == pytest.approx(0.003 * 3**0.5) for camera in twin.cameras.values())
     assert any("no robot is drawn" in note for note in twin.notes)
     size = np.ptp(read_mesh(twin.path(body.visual)).vertices, axis=0)
     assert np.abs(size[:2] - (0.06, 0.04)).max() < 0.022  # two to three pixels
@@ -115,3 +115,7 @@ def test_a_motion_that_no_picture_shows_leaves_the_shape_as_it_is() -> None:
     kept = by_its_sides(thing, bare, clips, Plane())
     assert kept.mesh is thing.mesh
     assert "too few pictures of its motion" in kept.notes[-1]
+    model = replace(thing, made_by="a model")
+    kept = by_its_sides(model, motion(), clips, Plane())
+    assert kept.mesh is model.mesh
+    assert kept.notes[-1] == "its shape stays as a model made it"

@@ -19,6 +19,9 @@ from twinproof.nouns.source import Declared
 from twinproof.nouns.splat_files import read_ply, write_ply
 from twinproof.nouns.splats import Splats, joined
 from twinproof.nouns.twin import Alignment, Body, Twin
+from twinproof.reconstruct import update_bare
+from twinproof.reconstruct.motion_block import found_motion
+from twinproof.reconstruct.prompts import Prompts
 from twinproof.reconstruct.update import Flag, Updated, Updating, update
 from twinproof.reconstruct.update_scene import movable, moved_scene
 from twinproof.sim.scene import Scene
@@ -143,7 +146,7 @@ def test_a_repainted_room_is_flagged(tmp_path: Path) -> None:
     assert any("differs in" in note for note in found.twin.notes)
 
 
-def test_without_a_background_one_object_is_followed_by_masks(tmp_path: Path) -> None:
+def test_without_a_background_one_object_is_followed_by_masks(tmp_path: Path, monkeypatch) -> None:
     clips, _ = push()
     mesh, at = box_mesh(np.array([0.03, 0.02, 0.025])), (0.06, -0.03, 0.025)
     folder = tmp_path / "old"
@@ -165,6 +168,12 @@ def test_without_a_background_one_object_is_followed_by_masks(tmp_path: Path) ->
     pose = World(Scene.of(found.twin)).body_pose("box")
     assert np.linalg.norm(pose[:2, 3] - pushed(9)[-1]) < 0.006  # it was pushed by 120 mm
     assert any("has no background" in note for note in found.twin.notes)
+    seen = list[object]()
+    monkeypatch.setattr(update_bare, "found_motion", lambda *a, **k: seen.append(a[4]) or found_motion(*a, **k))
+    monkeypatch.setattr(update_bare, "_around", lambda *_: ())  # no camera shows where it was
+    (tmp_path / "moved").mkdir()
+    assert update(twin, tuple(clips.values()), tmp_path / "moved", "r", Updating(last_s=0.2)).moves
+    assert seen == [Prompts()]
     (tmp_path / "third").mkdir()
     with pytest.raises(TwinError, match="has no background splats, so box cannot be told from what is behind"):
         update(twin, [orbit(5)[0]], tmp_path / "third", "r")

@@ -19,7 +19,6 @@ from twinproof.nouns.errors import TwinError, TwinproofError
 from twinproof.nouns.hashing import content_hash
 from twinproof.nouns.parts import Calibration
 from twinproof.nouns.progress import Progress, quiet
-from twinproof.nouns.rig import Mount
 from twinproof.nouns.views import Views
 from twinproof.reconstruct.assemble import Physical, Room, Thing
 from twinproof.reconstruct.calibration_block import FoundCamera, FoundRobot
@@ -67,10 +66,9 @@ def _as_given(calibration: Calibration, rig: Rig, name: str) -> FoundCamera | No
     lens, mount = rig.cameras[name].intrinsics, rig.cameras[name].mount
     if video is None or lens is None or mount is None:
         return None
-    each = np.repeat(np.square([mount.rotation_sd_rad, mount.position_sd_m]) / 3, 3)
-    covariance = tuple(tuple(float(v) for v in row) for row in np.diag([*each, 0.0])) if each.any() else ()
-    mount = Mount("world", mount.position_m, mount.quat_wxyz, mount.position_sd_m, mount.rotation_sd_rad)
-    return FoundCamera(video.width, video.height, lens, mount, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, covariance)
+    found = FoundCamera(video.width, video.height, lens, mount, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    sds = np.repeat([mount.rotation_sd_rad, mount.position_sd_m], 3)  # a rig states one component's
+    return found.placed(mount.T_parent_camera, 1.0, np.diag([*sds, 0.0]) ** 2) if sds.any() else found
 
 
 def turned(bench: Workbench, thing: FoundObject, shaping: Shaping) -> tuple[Thing, tuple[str, ...]]:
@@ -119,6 +117,8 @@ def by_its_sides(
     from twinproof.reconstruct.surface_refine import sights_of
 
     fitted, apart = (_full(each) for each in handled_views(thing, motion, clips, motion.track))
+    if thing.made_by:
+        return replace(thing, notes=(*thing.notes, f"its shape stays as {thing.made_by} made it"))
     if not apart.views:
         said = "its shape at rest stays: it was found in too few pictures of its motion to judge another by"
         return replace(thing, notes=(*thing.notes, said))
@@ -134,7 +134,9 @@ def by_its_sides(
         return replace(thing, notes=(*thing.notes, f"its shape at rest stays: {said}"))
     iou = {view.name: outline_iou(found.splats, sight) for view, sight in zip(fitted.views, sights, strict=True)}
     notes = (*thing.notes, *made.notes, f"its shape is that of its sides: {said}")
-    new = replace(new, silhouette_iou=iou, notes=notes, declared=made.declared)
+    declared = tuple(dict.fromkeys((*thing.declared, *made.declared)))
+    held_out = {name: value for name, value in thing.held_out.items() if not name.startswith("object")}
+    new = replace(new, silhouette_iou=iou, notes=notes, declared=declared, held_out=held_out)
     return replace(baked(new, fitted), views=thing.views)
 
 

@@ -210,9 +210,11 @@ def baked(found: FoundObject, views: Views) -> FoundObject:
 
     painted = bake(found.mesh.moved(found.T_world_object), photos_of(sights_of(views, views.groups[1])), TEXTURE)
     mesh = painted.baked.mesh.moved(np.linalg.inv(found.T_world_object))
-    more = tuple(f"texture of {found.name}: {each}" for each in painted.declared)
+    about = f"texture of {found.name}: "  # an earlier one's is gone with it
+    declared = [each for each in found.declared if not each.startswith(about)]
+    declared += [about + each for each in painted.declared]
     return replace(
-        found, mesh=mesh, uv=painted.baked.uv, texture=painted.baked.texture, declared=(*found.declared, *more),
+        found, mesh=mesh, uv=painted.baked.uv, texture=painted.baked.texture, declared=tuple(declared),
         views=views,
     )  # fmt: skip
 

@@ -113,8 +113,6 @@ def update(
     masks; `prompts` then point at it. `recording` is the hash of the recording that the clips are from.
     """
     how = how or Updating()
-    if bare_of_robot(clips):
-        how = replace(how, most_misfit=how.most_misfit_hidden)
     objects = [body for body in twin.bodies if body.layer == "object" and body.splats]
     if not objects:
         raise TwinError("the twin has no object with splats, so nothing can be followed. Reconstruct one first.")
@@ -127,6 +125,8 @@ def update(
     stood = {body.name: world.body_pose(body.name) for body in objects}
     tracks: dict[str, Track] = {}
     now, bare = dict(stood), not has_background(twin)
+    if bare and bare_of_robot(clips):
+        how = replace(how, most_misfit=how.most_misfit_hidden)
     for k, body in enumerate(objects):
         if bare:
             own = placed(_run(splats, body), np.linalg.inv(stood[body.name]))

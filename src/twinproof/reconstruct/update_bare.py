@@ -61,20 +61,22 @@ def followed_bare(
         raise TwinError(f"{body.name} has no mesh and the twin no background: it cannot be followed. Give it one.")
     mesh, T = read_mesh(twin.path(body.visual)), world.body_pose(body.name)
     found, table = FoundObject(body.name, mesh, splats, T, {}, (), ()), _table(world)
-    own, near = (
-        {clip.camera: clip for clip in clips},
-        Prompts((Prompt(body.name, boxes=_around(mesh.moved(T), clips)),)),
-    )
+    own = {clip.camera: clip for clip in clips}
 
     def asked(prompts: Prompts) -> Track:
         return found_motion(own, found, "update", table, prompts, progress=progress).track
 
-    if prompts is not None or bare_of_robot(clips):
-        return asked(prompts or near)
+    def around() -> Track:
+        return asked(Prompts((Prompt(body.name, boxes=_around(mesh.moved(T), clips)),)))
+
+    if prompts is not None:
+        return asked(prompts)
+    if bare_of_robot(clips):
+        return around()
     try:
         return asked(Prompts())
     except RecordingError:  # nothing stands out by itself: it is looked for around where it was
-        return asked(near)
+        return around()
 
 
 def _around(mesh: Mesh, clips: Sequence[Clip]) -> tuple[Box, ...]:
