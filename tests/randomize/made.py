@@ -86,8 +86,8 @@ def twin_of(folder: Path, text: str, split: Split | None = None, **more: object)
     source = Declared("written for a test")
     lacks = {"mesh": "geoms of the scene", "splats": "no picture was taken"}
     bodies = [Body("bob", source, layer="robot", lacks=lacks)]
-    if 'name="box"' in text:
-        bodies.append(Body("box", source, layer="object", lacks=lacks))
+    things = [name for name in ("box", "drawer") if f'<body name="{name}"' in text]
+    bodies += [Body(name, source, layer="object", lacks=lacks) for name in things]
     known = split or made().split
     fields: dict[str, object] = {
         "alignment": Alignment(source),

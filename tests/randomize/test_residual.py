@@ -8,12 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.randomize.made import INFO, family, made, posterior, room
+from tests.randomize.made import INFO, ROOM, family, made, posterior, room, twin_of
+from tests.sim.motions import PENDULUM
 from twinproof.nouns.errors import RandomizationError, SimError
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.source import Declared, Inferred, Measured
+from twinproof.nouns.theta import Theta
+from twinproof.nouns.twin import Alignment, Twin
 from twinproof.randomize.extra import Extra
 from twinproof.randomize.residual import Residuals, halves, residual, residuals
+from twinproof.sim.instantiate import instantiate
+from twinproof.sim.scene import Scene
+from twinproof.sim.world import World
 
 MASS, DAMPING = INFO
 
@@ -144,7 +150,6 @@ def test_looks_are_declared_and_say_which_renderer_draws_them(tmp_path: Path) ->
 
 def test_sizes_exposures_and_encoder_zeros_come_from_the_twin(tmp_path: Path) -> None:
     from twinproof.nouns.theta import Theta
-    from twinproof.nouns.twin import Alignment
 
     first = room(tmp_path / "first")
     gains = {"a": 0.8, "b": 1.0, "c": 1.3}
@@ -165,8 +170,6 @@ def test_sizes_exposures_and_encoder_zeros_come_from_the_twin(tmp_path: Path) ->
 
 
 def test_what_stands_fast_may_stand_a_little_elsewhere(tmp_path: Path) -> None:
-    from tests.randomize.made import ROOM, twin_of
-    from twinproof.nouns.twin import Alignment
 
     text = ROOM.replace('<freejoint name="box"/>', "")
     twin = twin_of(tmp_path / "room", text, alignment=Alignment(Inferred("c" * 64), position_sd_m=0.004))
@@ -175,6 +178,45 @@ def test_what_stands_fast_may_stand_a_little_elsewhere(tmp_path: Path) -> None:
     assert (place.gap, place.point) == ("geometry", 0.2)
     assert place.high - place.point == pytest.approx(1.96 * 0.004 / np.sqrt(3), rel=1e-3)
     assert "body.bob.x" not in [entry.id for entry in found.ranges]  # the robot is not reconstructed
+
+
+CABINET = """<body name="box" pos=".2 0 .1"><geom name="left" type="box" pos="0 .07 0" size=".05 .01 .05"/>
+  <geom name="right" type="box" pos="0 -.07 0" size=".05 .01 .05"/>
+  <body name="drawer"><joint name="drawer" type="slide" axis="1 0 0"/>
+    <geom name="drawer" type="box" size=".05 .055 .04" mass=".2"/></body></body></worldbody>"""
+
+
+def cabinet(folder: Path, text: str, **alignment: float) -> Twin:
+    """A twin with a drawer, which has 5 mm to either side in its cabinet."""
+    return twin_of(folder, text, alignment=Alignment(Inferred("c" * 64), **alignment))
+
+
+def test_a_drawer_moves_with_the_cabinet_that_holds_it(tmp_path: Path) -> None:
+    twin = cabinet(tmp_path / "room", PENDULUM.replace("</worldbody>", CABINET), position_sd_m=0.01)
+    found = residuals(posterior(parents={"twin": twin.hash, "split": made().split.hash}), twin=twin)
+    places = {entry.id for entry in found.randomization.ranges if entry.gap == "geometry"}
+    assert places == {"body.box.x", "body.box.y", "body.box.z"}
+    assert found.notes == ()
+    for end in ("low", "high"):  # and never sticks in it
+        values = Theta({id: getattr(found.randomization.range(id), end) for id in places})
+        assert World(instantiate(Scene.of(twin), values)).contacts() == ()
+
+
+def test_what_would_stick_in_something_else_is_not_randomised_and_named(tmp_path: Path) -> None:
+    text = PENDULUM.replace("</worldbody>", CABINET)
+    beside = text.replace('<body name="drawer">', '</body><body name="drawer" pos=".2 0 .1">')  # held by the world
+    beside = beside.replace("</body></body></worldbody>", "</body></worldbody>")
+    wide = cabinet(tmp_path / "wide", beside, position_sd_m=0.01)
+    found = residuals(posterior(parents={"twin": wide.hash, "split": made().split.hash}), twin=wide)
+    places = {entry.id for entry in found.randomization.ranges if entry.gap == "geometry"}
+    assert places == {f"body.{name}.{axis}" for name in ("box", "drawer") for axis in "xz"}
+    assert found.notes == tuple(
+        f"body.{name}.y is not randomised: at an end of its range 'box' and 'drawer' are 6.3 mm deep in one another"
+        for name in ("box", "drawer")
+    )
+    big = cabinet(tmp_path / "big", text, scale_sd=0.1)
+    found = residuals(posterior(parents={"twin": big.hash, "split": made().split.hash}), twin=big)
+    assert [note.split(" ")[0] for note in found.notes] == ["body.box.scale", "body.drawer.scale"]
 
 
 def test_a_camera_without_stated_error_or_place_is_named(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Ranges that a twin states: cameras by their covariance, sizes, encoder zeros; and declared ones of its looks.
+"""Ranges that a twin states: cameras by their covariance, encoder zeros; and declared ones of its looks.
 
 cameras   turn, place and focal length of each, drawn together from the 7 × 7 covariance of its calibration
-geometry  the size of what was reconstructed, where its scale is in doubt, and the place of what stands fast
+encoders  zeros that pictures of the robot told
 looks     light, colours and picture noise, declared: nothing in a recording says how tomorrow's light will be
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from twinproof.nouns.randomization import Range
 from twinproof.nouns.source import Declared, Inferred, Source
@@ -20,14 +19,13 @@ from twinproof.nouns.twin import Twin, TwinCamera
 from twinproof.randomize.box import central
 from twinproof.randomize.extra import Extra
 from twinproof.randomize.inferred import Block, centre
-from twinproof.randomize.meaning import meaning, sentence
+from twinproof.randomize.meaning import meaning, meant_range, sds_of, sentence
 from twinproof.sim.parameters.base import Parameter, names
 from twinproof.sim.parameters.resolve import nominal_value, parameter
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-SMALLEST = 0.002  # a size known better than this is not randomised: every value of it needs a model compiled for it
 SEVEN = ("pitch", "yaw", "roll", "x", "y", "z", "focal")  # as reconstruct keeps them: turn, shift, log focal length
 
 USUAL = "declared for any camera: state what is known of yours with --extra"
@@ -130,48 +128,20 @@ def _range_of(twin: Twin, each: Parameter, values: np.ndarray, share: float) -> 
     return Range(each.info, *ends, centre(each.info, values), source, about.gap, about.approximates, about.check, why)
 
 
-def sizes(twin: Twin, model: Any, share: float) -> tuple[Range, ...]:
-    """The reconstructed objects, where their scale is in doubt."""
-    sd = twin.alignment.scale_sd / twin.alignment.scale
-    half = float(ndtri(0.5 + min(share, 0.9999) / 2)) * sd
-    if half < SMALLEST:
-        return ()
-    found = []
-    for body in twin.bodies:
-        each = parameter(f"body.{body.name}.scale")
-        if body.layer == "object" and not each.lacks(model):
-            why = f"the reconstruction's scale is known to {sd:.2%}; every value needs a model compiled for it"
-            found.append(_plain(each, (1 - half, 1 + half, 1.0), Inferred(twin.hash, share), why))
-    return tuple(found)
-
-
-def places(twin: Twin, model: Any, share: float) -> tuple[Range, ...]:
-    """Where reconstructed objects stand that do not move freely: a cabinet, a fixture."""
-    sd = twin.alignment.position_sd_m / math.sqrt(3)
-    half = float(ndtri(0.5 + min(share, 0.9999) / 2)) * sd
-    found = []
-    for body in twin.bodies if half > 0 else ():
-        for axis in "xyz":
-            each = parameter(f"body.{body.name}.{axis}")
-            if body.layer == "object" and not each.lacks(model):
-                at = nominal_value(model, each)
-                why = f"the reconstruction is placed in the robot's frame to {1e3 * sd:.2g} mm along each axis"
-                found.append(_plain(each, (at - half, at + half, at), Inferred(twin.hash, share), why))
-    return tuple(found)
-
-
 def encoders(twin: Twin, model: Any, share: float, known: frozenset[str]) -> tuple[Range, ...]:
     """Zeros of encoders that the pictures told, where no posterior has them."""
     audit: Any = twin.audits.get("calibration", {})
     sds = audit.get("offset_sd_rad", {}) if isinstance(audit, Mapping) else {}
-    wide = float(ndtri(0.5 + min(share, 0.9999) / 2))
+    wide = sds_of(share)
     found = []
     for joint, sd in sorted(sds.items()):
         id = f"joint.{joint}.offset"
         if id not in known and id in twin.start and joint in names(model, "joint"):
             at = float(twin.start[id])
             why = f"{share:.0%} of what pictures of the robot leave open"
-            found.append(_plain(parameter(id), (at - wide * sd, at + wide * sd, at), Inferred(twin.hash, share), why))
+            found.append(
+                meant_range(parameter(id), (at - wide * sd, at + wide * sd, at), Inferred(twin.hash, share), why)
+            )
     return tuple(found)
 
 
@@ -191,7 +161,7 @@ def _colours(model: Any) -> Iterator[Range]:
             at = nominal_value(model, each)
             if at > 0:
                 ends = ((1 - PAINT) * at, min((1 + PAINT) * at, 1.0), min(at, 1.0))
-                yield _plain(each, ends, Declared(why), why)
+                yield meant_range(each, ends, Declared(why), why)
 
 
 def exposures(twin: Twin, share: float) -> tuple[Range, ...]:
@@ -201,12 +171,7 @@ def exposures(twin: Twin, share: float) -> tuple[Range, ...]:
         return ()
     each = parameter("image.brightness")
     mean, sd = float(np.log(gains).mean()), float(np.log(gains).std(ddof=1))
-    half = float(ndtri(0.5 + min(share, 0.9999) / 2)) * sd * math.sqrt(1 + 1 / len(gains))
+    half = sds_of(share) * sd * math.sqrt(1 + 1 / len(gains))
     low, high = math.exp(-half), math.exp(half)
     why = f"exposure of {len(gains)} episodes and cameras about their mean {math.exp(mean):.3g}"
-    return (_plain(each, (low, high, 1.0), Inferred(twin.hash, share), why),)
-
-
-def _plain(each: Parameter, values: tuple[float, float, float], source: Source, why: str) -> Range:
-    about = meaning(each.id)
-    return Range(each.info, *values, source, about.gap, about.approximates, about.check, sentence(why, each.id))
+    return (meant_range(each, (low, high, 1.0), Inferred(twin.hash, share), why),)

@@ -9,8 +9,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from scipy.special import ndtri
+
 from twinproof.nouns.errors import RandomizationError
-from twinproof.nouns.randomization import Gap
+from twinproof.nouns.randomization import Gap, Range
+from twinproof.nouns.source import Source
+from twinproof.sim.parameters.base import Parameter
 
 MESHES = "drawn on meshes alone: light and shadows are baked into splats"
 PICTURES = "changed on the finished picture, of meshes and splats alike"
@@ -106,3 +110,14 @@ def sentence(why: str, id: str) -> str:
     about = meaning(id)
     told = f"{about.approximates}: {why}"
     return f"{told}; {about.drawn_by}" if about.drawn_by else told
+
+
+def meant_range(each: Parameter, values: tuple[float, float, float], source: Source, why: str) -> Range:
+    """A parameter's range (low, high, point) with what its id means."""
+    about = meaning(each.id)
+    return Range(each.info, *values, source, about.gap, about.approximates, about.check, sentence(why, each.id))
+
+
+def sds_of(share: float) -> float:
+    """Standard deviations to either side that hold a share of a normal variable."""
+    return float(ndtri(0.5 + min(share, 0.9999) / 2))

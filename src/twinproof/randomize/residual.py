@@ -1,7 +1,7 @@
 """From a posterior to ranges that training draws from: only what stays uncertain, each with its source and reason.
 
 posterior ─ box of the share ─┐
-twin      ─ cameras, sizes ───┼─ ranges ─ strength ─ held against validation ─ misses named, widened where asked
+twin      ─ cameras, places ──┼─ ranges ─ strength ─ held against validation ─ misses named, widened where asked
 recording ─ noise, starts ────┤                           (one half widens, the other judges)
 rehearsal ─ tracker's error ──┤
 stated    ─ ranges.toml ──────┘
@@ -24,6 +24,7 @@ from twinproof.randomize import from_twin, recorded
 from twinproof.randomize.against import Against, fixed_values, matched, noise_of
 from twinproof.randomize.coverage import Coverage, Judgement, check_measured, judge
 from twinproof.randomize.extra import Extra, stated
+from twinproof.randomize.geometry import geometry
 from twinproof.randomize.inferred import from_posterior, joined
 from twinproof.randomize.rehearsed import followable, tracker_ranges
 from twinproof.randomize.widen import louder_signals, wider_ranges
@@ -125,11 +126,13 @@ def _ranges(
     notes: list[str] = []
     scene = None if twin is None else Scene.of(twin).reserving(LONGEST_DELAY_S, LONGEST_DELAY_S)
     model: Any = None if scene is None else scene.nominal()
-    if twin is not None:
+    if twin is not None and scene is not None:
         count = len(blocks[0].draws)
         seen, notes = from_twin.cameras(twin, model, how.share, count, stream(seed, "randomize", "cameras"))
         blocks += [block.without(known) for block in seen]
-        single += [*from_twin.sizes(twin, model, how.share), *from_twin.places(twin, model, how.share)]
+        where, stuck = geometry(twin, scene, how.share)
+        single += where
+        notes += stuck
         single += from_twin.encoders(twin, model, how.share, known)
         if how.looks:
             single += [*from_twin.exposures(twin, how.share), *from_twin.looks(twin, model)]
