@@ -23,6 +23,7 @@ from twinproof.nouns.errors import SimError
 from twinproof.nouns.hashing import content_hash, hash_file
 from twinproof.sim.references import expand, files_of
 from twinproof.sim.settle import name_all, reserve_history, settle, strip
+from twinproof.sim.untimed import stop_clocks
 
 if TYPE_CHECKING:
     from mujoco import MjModel, MjSpec
@@ -163,6 +164,7 @@ def _compiled(scene: Scene) -> MjModel:
 
 def compiled(spec: MjSpec) -> MjModel:
     """The model of a spec; what MuJoCo refuses is an error with its words."""
+    stop_clocks()
     try:
         with _obsolete_allowed():
             return spec.compile()

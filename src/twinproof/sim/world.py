@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 
 from twinproof.nouns.errors import SimError
+from twinproof.sim.untimed import stop_clocks
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -25,6 +26,7 @@ JOINT_WIDTH = {0: (7, 6), 1: (4, 3), 2: (1, 1), 3: (1, 1)}  # free, ball, slide,
 
 def compile_text(xml: str, assets: Mapping[str, bytes] | None = None) -> Any:
     """The MjModel of an MJCF text of our own; `assets` are its files by name. Foreign models go through `Scene`."""
+    stop_clocks()
     try:
         return mujoco.MjModel.from_xml_string(xml, dict(assets or {}))
     except ValueError as problem:
