@@ -9,6 +9,9 @@ import pytest
 
 from tests.tasks.scenes import home, lab_scene
 from twinproof.nouns.theta import Theta
+from twinproof.sim.channels import ODD, mixed
+from twinproof.sim.kinematics import chain_of
+from twinproof.sim.scene import Scene
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.named import task_named
 from twinproof.tasks.noise import HostNoise
@@ -169,7 +172,33 @@ def test_tips_are_where_the_models_chain_puts_them(bench):
     for arm in arms:
         columns = [machine.joints.index(name) for name in arm.joints]
         expected = machine.chain(arm).poses(q[:, columns])[:, :3, 3]
-        np.testing.assert_allclose(TipPosition(machine.chain(arm), columns)(q, np), expected, atol=1e-12)
+        tip = TipPosition(machine.chain(arm), columns)
+        np.testing.assert_allclose(tip(q, np), expected, atol=1e-12)
+        np.testing.assert_allclose(tip.by_parts(q, np), expected, atol=1e-12)
+        wide = np.zeros((5, 2 * len(machine.joints)))[:, : len(machine.joints)]  # rows that do not lie together
+        wide[:] = q
+        np.testing.assert_array_equal(tip(wide, np), tip(q, np))
+
+
+def test_a_tip_on_a_slide_is_where_the_chain_puts_it():
+    text = """<mujoco><worldbody><body pos=".1 0 .2" euler="10 20 30"><joint name="turn" axis="0 1 1"/>
+      <geom size=".1"/><body pos="0 .3 .1"><joint name="slide" type="slide" axis="1 0 1"/><geom size=".1"/>
+      <body name="tip" pos=".1 .2 .3"><geom size=".1"/></body></body></body></worldbody></mujoco>"""
+    chain = chain_of(Scene(text), ("turn", "slide"), "tip")
+    q = np.random.default_rng(0).uniform(-1, 1, (4, 2))
+    tip = TipPosition(chain, (0, 1))
+    np.testing.assert_allclose(tip(q, np), chain.poses(q)[:, :3, 3], atol=1e-12)
+    np.testing.assert_allclose(tip.by_parts(q, np), chain.poses(q)[:, :3, 3], atol=1e-12)
+
+
+def test_numbers_of_a_world_are_counted_as_splitmix_counts_them():
+    noise, keys = HostNoise(3, np.array), np.array([3, 2**63, 2**64 - 1], np.uint64)
+    noise.restart(np.ones(3, bool), keys)
+    noise.next()
+    with np.errstate(over="ignore"):
+        state = mixed(keys + ODD[0] + np.uint64(7) * ODD[1])
+        bits = mixed(state[:, None] + np.arange(5, dtype=np.uint64) * ODD[2])
+    np.testing.assert_array_equal(noise.uniform(5, 7), ((bits >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53)
 
 
 def test_objects_of_another_size_stand_on_the_table_and_keep_their_size():

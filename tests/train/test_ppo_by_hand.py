@@ -12,7 +12,7 @@ from rsl_rl.models import MLPModel
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
-from twinproof.train.gradients import Layers, is_plain, product
+from twinproof.train.gradients import Layers, elu, is_plain, product
 from twinproof.train.networks import mlp
 from twinproof.train.ppo import Ppo, actor_settings
 from twinproof.train.ppo_by_hand import ByHand, can_be_by_hand
@@ -129,6 +129,15 @@ def test_a_row_is_worth_the_same_whatever_stands_beside_it():
     with torch.no_grad():
         assert torch.equal(product(x, weight)[:5], product(x.clone(), weight)[:5])
         torch.testing.assert_close(product(x, weight)[:5], product(x[:5], weight))
+
+
+def test_elu_in_one_pass_is_torchs_to_two_ten_millionths():
+    x = torch.cat([torch.linspace(-120, 8, 100_001), torch.linspace(-1e-3, 1e-3, 1001), torch.zeros(6)])[:, None]
+    wanted = torch.nn.functional.elu(x.double())
+    torch.testing.assert_close(elu(x.clone()).double(), wanted, rtol=0, atol=2e-7)
+    torch.testing.assert_close(elu(x.double()), wanted)  # torch's own
+    edges = torch.tensor([[float("nan"), float("inf"), -float("inf"), -0.0]])
+    torch.testing.assert_close(elu(edges), torch.tensor([[float("nan"), float("inf"), -1.0, 0.0]]), equal_nan=True)
 
 
 def test_only_plain_networks_are_done_by_hand():

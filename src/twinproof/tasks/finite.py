@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from twinproof.nouns.errors import TaskError
 from twinproof.tasks.sensed import Array
@@ -31,6 +34,9 @@ class Finite:
             known = self._first.get(kind)
             self._first[kind] = found if known is None else xp.where(known >= 0, known, found)
             return
+        with np.errstate(invalid="ignore"):
+            if all(math.isfinite(rows.sum()) for rows in flat.values()):  # one pass; what it doubts is looked at
+                return
         for name, rows in flat.items():
             good = xp.isfinite(rows).all(-1)
             if not good.all():

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from twinproof.sim.channels import ODD, mixed
+from twinproof.sim.channels import ODD
 from twinproof.tasks.sensed import Array
+
+ODDS = np.array(ODD)
 
 
 class HostNoise:
@@ -35,10 +37,9 @@ class HostNoise:
         return self._wrap(ndtri(self._uniform(columns, purpose)))
 
     def _uniform(self, columns: int, purpose: int) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            state = mixed(self._key + self._tick * ODD[0] + np.uint64(purpose) * ODD[1])
-            bits = mixed(state[:, None] + np.arange(columns, dtype=np.uint64) * ODD[2])
-        found: np.ndarray = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        from twinproof.tasks import kernels
+
+        found: np.ndarray = kernels.uniform(self._key, self._tick, np.uint64(purpose), ODDS, columns)
         return found
 
 

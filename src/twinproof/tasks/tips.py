@@ -1,4 +1,4 @@
-"""Where tips are for N rows of joint angles, in numpy or torch: one small product a joint."""
+"""Where tips are for N rows of joint angles: one small product a joint, in torch or numpy; on a CPU a kernel."""
 
 from __future__ import annotations
 
@@ -30,9 +30,21 @@ class TipPosition:
             self._turn.append(Fixed(np.concatenate(parts, axis=1)))
             self._shift.append(Fixed(chain.T_before[k][:3, 3]))
             self._slide.append(Fixed(turned @ axis))
+        wide = [np.pad(part.host, ((0, 0), (0, 9 - part.host.shape[1]))) for part in self._turn]
+        rest = [np.array([part.host for part in parts]) for parts in (self._shift, self._slide)]
+        slides = np.array(self._slides)
+        self._host = (self._columns.host, self._zero.host, slides, np.array(wide), *rest, self._tip.host)
 
     def __call__(self, position: Array, xp: Any) -> Array:
         """(N, 3) for joint values (N, J)."""
+        if xp is np and position.dtype == np.float64:
+            from twinproof.tasks import kernels
+
+            return kernels.tips(np.ascontiguousarray(position), *self._host)
+        return self.by_parts(position, xp)
+
+    def by_parts(self, position: Array, xp: Any) -> Array:
+        """The same, a few sums over all rows at a time."""
         angle = position[:, self._columns.like(position)] - self._zero.like(position)
         cosine, sine = xp.cos(angle), xp.sin(angle)
         point = self._tip.like(position) + 0 * position[:, :1]  # one row a world
