@@ -5,7 +5,8 @@ same network, batch and epochs; poses are read a physics step behind, as MuJoCo 
 training on a GPU instead (bench/train_gpu.py), without Stable-Baselines3.
 
 1. environment steps a second and per CPU-second of physics, observations, reward and learning, the contenders in turns;
-   Stable-Baselines3 with every worker count below, the best counts
+   Stable-Baselines3 with every worker count below, the best counts; MuJoCo as its package leaves it, then without its
+   clock as well, which is ours to take out
 2. seconds and CPU-seconds until 95 % of the newest 400 episodes succeed, exploration included: medians of three seeds,
    each contender with the settings that were its best in bench/train_sweep.py, on other seeds
 """
@@ -40,6 +41,7 @@ OURS = Ppo(rollout=32, kl=0.0, hidden=HIDDEN)  # 4,096 samples a batch, as Stabl
 QUICK = replace(OURS, rollout=16, discount=0.95, spread=1.0)  # of what train_sweep.py tried, the fewest steps
 SEEDS = (0, 1, 2)
 WORKERS = (("Dummy", 8), ("Dummy", 32), ("Dummy", 128), ("Subproc", 2), ("Subproc", 8))
+UNCLOCKED = "without MuJoCo's clock"  # which twinproof takes out (sim/untimed.py), and nobody else we know of
 
 
 def cpu_s() -> float:
@@ -83,15 +85,18 @@ def speed() -> dict[str, Any]:
     for _ in range(ROUNDS):
         with quiet_torch():
             found["ours"].append(our_round(mine))
-        for kind, workers in WORKERS:
-            told = train_sb3.train(kind, workers, 0, lambda steps, used, success: used > ROUND_CPU_S)
-            found.setdefault(f"sb3 {kind} {workers}", []).append(told)
+        for clock in (True, False):
+            for kind, workers in WORKERS:
+                told = train_sb3.train(kind, workers, 0, lambda steps, used, success: used > ROUND_CPU_S, clock=clock)
+                name = f"sb3 {kind} {workers}" if clock else f"sb3 {kind} {workers} {UNCLOCKED}"
+                found.setdefault(name, []).append(told)
     table = {name: rates(each) for name, each in found.items()}
     ratios = {}
     for key in ("per_s", "per_cpu_s"):
-        others = {name: each[key] for name, each in table.items() if name != "ours"}
-        best = max(others, key=others.__getitem__)
-        ratios[f"ratio {key}"] = {"best": best, "ratio": table["ours"][key] / others[best]}
+        for more in ("", UNCLOCKED):
+            others = {n: each[key] for n, each in table.items() if n != "ours" and n.endswith(UNCLOCKED) == bool(more)}
+            best = max(others, key=others.__getitem__)
+            ratios[f"ratio {key} {more}".strip()] = {"best": best, "ratio": table["ours"][key] / others[best]}
     return table | ratios
 
 
@@ -108,13 +113,15 @@ def our_time(seed: int, ppo: Ppo = OURS, worlds: int = WORLDS, nthread: int = 2)
     return {**told, "success": tally.success, "reached": (tally.success or 0.0) >= TARGET}
 
 
-def their_time(kind: str, workers: int, seed: int, settings: train_sb3.Settings | None = None) -> dict[str, Any]:
+def their_time(
+    kind: str, workers: int, seed: int, settings: train_sb3.Settings | None = None, clock: bool = True
+) -> dict[str, Any]:
     from bench import train_sb3
 
     def done(steps: int, used: float, success: float | None) -> bool:
         return used > LONGEST_CPU_S or (success or 0.0) >= TARGET
 
-    told = train_sb3.train(kind, workers, seed, done, settings or train_sb3.PLAIN)
+    told = train_sb3.train(kind, workers, seed, done, settings or train_sb3.PLAIN, clock)
     return {**told, "reached": told["success"] >= TARGET}
 
 
@@ -122,16 +129,19 @@ def times(seeds: Sequence[int]) -> dict[str, Any]:
     """Both contenders in turns, and what ours takes as a share of theirs: medians over the seeds."""
     from bench.train_sb3 import QUICK as THEIRS
 
-    found: dict[str, list[dict[str, Any]]] = {"ours": [], "sb3": []}
+    found: dict[str, list[dict[str, Any]]] = {"ours": [], "sb3": [], "sb3 unclocked": []}
     for seed in seeds:
         found["ours"].append(our_time(seed, QUICK))
         print(json.dumps({"ours": found["ours"][-1], "seed": seed}, default=_plain), flush=True)
         found["sb3"].append(their_time("Dummy", 32, seed, THEIRS))
         print(json.dumps({"sb3": found["sb3"][-1], "seed": seed}, default=_plain), flush=True)
+        found["sb3 unclocked"].append(their_time("Dummy", 32, seed, THEIRS, clock=False))
+        print(json.dumps({"sb3 unclocked": found["sb3 unclocked"][-1], "seed": seed}, default=_plain), flush=True)
     told: dict[str, Any] = {"seeds": list(seeds), "settings": {"ours": vars(QUICK), "sb3": vars(THEIRS)}, **found}
     for key in ("steps", "cpu_s", "wall_s"):
-        mine, theirs = (statistics.median(float(each[key]) for each in found[who]) for who in ("ours", "sb3"))
-        told[f"median {key}"] = {"ours": mine, "sb3": theirs, "ratio": mine / theirs}
+        middle = {who: statistics.median(float(each[key]) for each in rows) for who, rows in found.items()}
+        ratios = {f"ratio to {who}": middle["ours"] / value for who, value in middle.items() if who != "ours"}
+        told[f"median {key}"] = middle | ratios
     return told
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from bench.train_scene import DRAWS, HIDDEN, reach_task, scene, thetas
 
 from twinproof.nouns.randomness import stream
 from twinproof.sim.instantiate import poke_model
+from twinproof.sim.untimed import stop_clocks
 
 MODELS = 8  # of the draws, for each environment: as many models in memory
 
@@ -144,10 +146,35 @@ def cpu_s(env: Any) -> float:
     return used.ru_utime + used.ru_stime + sum(int(stat[11]) + int(stat[12]) for stat in stats) / ticks
 
 
+@contextmanager
+def clocked(wanted: bool) -> Iterator[None]:
+    """MuJoCo as its package leaves it, reading the clock at every step; or without, as twinproof has it."""
+    if wanted:
+        mujoco.set_mjcb_time(None)  # puts the package's own clock back
+    try:
+        yield
+    finally:
+        stop_clocks.cache_clear()
+        stop_clocks()
+
+
 def train(
-    kind: str, workers: int, seed: int, done: Callable[[int, float, float | None], bool], settings: Settings = PLAIN
+    kind: str,
+    workers: int,
+    seed: int,
+    done: Callable[[int, float, float | None], bool],
+    settings: Settings = PLAIN,
+    clock: bool = True,
 ) -> dict[str, float]:
     """Trains until `done(steps, cpu seconds, success of the newest episodes)`, asked after every rollout."""
+    scene().nominal()  # compiling takes the clock out: what comes after decides
+    with clocked(clock):
+        return _train(kind, workers, seed, done, settings)
+
+
+def _train(
+    kind: str, workers: int, seed: int, done: Callable[[int, float, float | None], bool], settings: Settings
+) -> dict[str, float]:
     from stable_baselines3.common.callbacks import BaseCallback
 
     env = vector(kind, workers, settings.discount)

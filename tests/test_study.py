@@ -3,11 +3,13 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.evidence import chain
 from tests.sim.motions import PENDULUM
 from twinproof.cli import main
+from twinproof.cli_study import StudyTransfer, _plan
 from twinproof.fleet.local import Here
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.policy import Policy
@@ -288,6 +290,23 @@ def test_reconstruction_can_be_left_out_only_where_it_told_something(run, tmp_pa
     assert found["wide-on"] == pytest.approx((0.01, 0.07))
     assert found["posterior-off"] is None
     assert found["posterior-on"] == (0.03, 0.05)
+
+
+def test_a_robot_begins_where_it_was_recorded_if_its_scene_does_not_say(run, tmp_path):
+    part = Split.load(run / "split").parts()[0]
+    home = {}
+    for kind in ('motor ctrlrange="-2 2"', 'position kp="3"'):  # a motor's says: where nothing is told to pull
+        folder = tmp_path / kind[:5]
+        (folder / "files").mkdir(parents=True)
+        for name in ("split", "posterior", "randomization"):
+            (folder / name).symlink_to(run / name)
+        scene = Scene(PENDULUM.replace("<motor", f"<{kind}"))
+        declared(scene, "scene.xml", part, folder / "files").save(folder / "twin")
+        home[kind[:5]] = _plan(StudyTransfer(folder, out=tmp_path)).training.get("home")
+    assert home["motor"] is None
+    (told,) = home["posit"]
+    first = [episode.signals["state"].value[0, 0] for episode in part.recording.episodes]
+    assert float(told.removeprefix("hinge=")) == np.median(first)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from tyro.conf import Positional
 
 from twinproof.nouns.errors import ConfigError
+from twinproof.nouns.split import Split
+from twinproof.nouns.twin import Twin
 
 if TYPE_CHECKING:
     from twinproof.fleet.spread import Where
@@ -109,6 +111,8 @@ def _plan(config: StudyTransfer) -> Plan:
     }  # fmt: skip
     if config.cameras:
         training["cameras"] = list(config.cameras)
+    if home := _home(config):
+        training["home"] = home
     first: dict[str, Json] | None = None
     if config.imitate:
         first = {**training, "algo": "dagger", "steps": config.imitate, "worlds": min(config.worlds, 64), **SHAKEN}
@@ -123,6 +127,15 @@ def _plan(config: StudyTransfer) -> Plan:
         asked = tuple(f"{name}-{config.reconstruct}" for name in asked)
     plan = Plan(config.run, training, asked, config.seeds, first)
     return with_gaps(plan) if config.gap else plan
+
+
+def _home(config: StudyTransfer) -> list[Json]:
+    """Where the robot begins, in training as in the trials, where the twin's scene does not say."""
+    from twinproof.evaluate.command import home_of
+
+    run = config.run
+    found = home_of((), config.task, Twin.load(run / "twin"), Split.load(run / "split"))
+    return [f"{joint}={value!r}" for joint, value in (found or {}).items()]
 
 
 def _where(config: StudyTransfer) -> Where:
