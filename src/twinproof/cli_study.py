@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from tyro.conf import Positional
 
 from twinproof.nouns.errors import ConfigError
-from twinproof.nouns.split import Split
-from twinproof.nouns.twin import Twin
 
 if TYPE_CHECKING:
     from twinproof.fleet.spread import Where
@@ -67,6 +65,8 @@ class StudyTransfer:
     imitate: int = 0
     """Environment steps in which a first policy learns from the task's script, which drives, is shaken, and knows what
     its variant knows; PPO then corrects that policy. 0: PPO alone."""
+    home: tuple[str, ...] = ()
+    """Where the robot begins, 'elbow=0.9' in rad or m. Default: the scene's keyframe 'home', or as it was recorded."""
     domains: tuple[str, ...] = ("real=10", "twin=10", "draws=10")
     """Worlds and trials of each policy in each condition."""
     workers: int = 1
@@ -96,6 +96,8 @@ def study_transfer(config: StudyTransfer) -> int:
     panel = {"task": config.task, "domains": list(config.domains), "reality": config.robot}
     if config.cameras:
         panel["cameras"] = list(config.cameras)
+    if config.home:
+        panel["home"] = list(config.home)
     trials = study.examined(plan, policies, config.out, panel, config.robot)
     for line in [*write_page(plan, policies, trials, config.out), f"figure: {config.out / 'transfer.png'}"]:
         _say(line)
@@ -130,11 +132,14 @@ def _plan(config: StudyTransfer) -> Plan:
 
 
 def _home(config: StudyTransfer) -> list[Json]:
-    """Where the robot begins, in training as in the trials, where the twin's scene does not say."""
-    from twinproof.evaluate.command import home_of
+    """Where the robot begins, in training as in the trials: as stated; as recorded, where the scene does not say."""
+    from twinproof.evaluate.command import MOTION, home_of
+    from twinproof.nouns.split import Split
+    from twinproof.nouns.twin import Twin
 
-    run = config.run
-    found = home_of((), config.task, Twin.load(run / "twin"), Split.load(run / "split"))
+    if config.home or (Path(config.task) / MOTION).is_file():  # a motion says where it begins
+        return list(config.home)
+    found = home_of((), config.task, Twin.load(config.run / "twin"), Split.load(config.run / "split"))
     return [f"{joint}={value!r}" for joint, value in (found or {}).items()]
 
 

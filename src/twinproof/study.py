@@ -84,6 +84,7 @@ def examined(plan: Plan, policies: dict[str, list[Path]], out: Path, panel: dict
                 posterior=plan.run / "posterior",
                 randomization=plan.run / "randomization",
                 robot=robot,
+                home=_tuples(panel).get("home", ()),
                 again=0,  # a study counts successes; what failed is not asked
                 change="a study of ways to randomise, with policies of its own",
             )

@@ -16,6 +16,7 @@ from twinproof.nouns.source import Declared, Inferred, Measured
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Alignment, Twin
 from twinproof.randomize.extra import Extra
+from twinproof.randomize.geometry import holder
 from twinproof.randomize.residual import Residuals, halves, residual, residuals
 from twinproof.sim.instantiate import instantiate
 from twinproof.sim.scene import Scene
@@ -149,8 +150,6 @@ def test_looks_are_declared_and_say_which_renderer_draws_them(tmp_path: Path) ->
 
 
 def test_sizes_exposures_and_encoder_zeros_come_from_the_twin(tmp_path: Path) -> None:
-    from twinproof.nouns.theta import Theta
-
     first = room(tmp_path / "first")
     gains = {"a": 0.8, "b": 1.0, "c": 1.3}
     cameras = {name: replace(camera, exposure=gains) for name, camera in first.cameras.items()}
@@ -170,7 +169,6 @@ def test_sizes_exposures_and_encoder_zeros_come_from_the_twin(tmp_path: Path) ->
 
 
 def test_what_stands_fast_may_stand_a_little_elsewhere(tmp_path: Path) -> None:
-
     text = ROOM.replace('<freejoint name="box"/>', "")
     twin = twin_of(tmp_path / "room", text, alignment=Alignment(Inferred("c" * 64), position_sd_m=0.004))
     found = residual(posterior(parents={"twin": twin.hash, "split": made().split.hash}), twin=twin)
@@ -200,6 +198,45 @@ def test_a_drawer_moves_with_the_cabinet_that_holds_it(tmp_path: Path) -> None:
     for end in ("low", "high"):  # and never sticks in it
         values = Theta({id: getattr(found.randomization.range(id), end) for id in places})
         assert World(instantiate(Scene.of(twin), values)).contacts() == ()
+
+
+def test_what_many_joints_hold_moves_with_what_holds_them_all() -> None:
+    text = """<mujoco><worldbody>
+      <body name="box"><freejoint/><geom size=".1"/>
+        <body name="lid"><joint axis="0 1 0"/><geom size=".1"/></body></body>
+      <body name="door"><joint/><geom size=".1"/>
+        <body name="handle"><joint axis="0 1 0"/><geom size=".1"/></body></body>
+      <body name="cabinet"><geom size=".1"/>
+        <body name="drawer"><joint type="slide"/><geom size=".1"/>
+          <body name="knob"><geom size=".1"/></body></body></body>
+      <body name="base"><geom size=".1"/>
+        <body name="flap"><joint/><geom size=".1"/></body></body></worldbody></mujoco>"""
+    model = Scene(text).nominal()
+    base = {int(model.body("base").id)}
+    found = {name: holder(model, name, base) for name in ("lid", "box", "door", "handle", "drawer", "knob", "flap")}
+    assert found == {
+        **{"lid": "box", "box": "box", "door": "door", "handle": "door"},
+        **{"drawer": "cabinet", "knob": "cabinet", "flap": "flap"},  # the robot stands on its base
+    }
+    assert holder(model, "cabinet", base) == "cabinet"
+
+
+def test_what_stands_freely_may_be_larger_than_it_stood(tmp_path: Path) -> None:
+    """It is put down anew in every episode: that it would grow into the floor where it stood says nothing."""
+    twin = room(tmp_path / "room", alignment=Alignment(Inferred("c" * 64), scale_sd=0.03))
+    found = residuals(posterior(parents={"twin": twin.hash, "split": made().split.hash}), twin=twin)
+    assert found.randomization.range("body.box.scale").high == pytest.approx(1.0588, abs=1e-4)
+    assert not [note for note in found.notes if "scale" in note]
+
+
+def test_what_somebody_stated_is_not_called_left_out(tmp_path: Path) -> None:
+    twin = cabinet(tmp_path / "big", PENDULUM.replace("</worldbody>", CABINET), scale_sd=0.1)
+    extra = (Extra("body.drawer.scale", low=0.99, high=1.01, measured="calliper"),)
+    found = residuals(
+        posterior(parents={"twin": twin.hash, "split": made().split.hash}), how=Residuals(extra=extra), twin=twin
+    )
+    assert found.randomization.range("body.drawer.scale").source == Measured("calliper")
+    assert [note.split(" ")[0] for note in found.notes] == ["body.box.scale"]
 
 
 def test_what_would_stick_in_something_else_is_not_randomised_and_named(tmp_path: Path) -> None:

@@ -224,6 +224,8 @@ class Referee:
             arm.tip: TipPosition(task.machine.chain(arm), [joints.index(name) for name in arm.joints])
             for arm in task.machine.arms
         }
+        for tip in self._tips.values():
+            tip(np.array([task.machine.home]), np)  # compiled now, and not in a robot's first tick
         self._pictures = pictures_in(task.contract)
         self.success, self.why, self.lost = False, "", False
         self.told: np.ndarray | None = None  # the command of this tick

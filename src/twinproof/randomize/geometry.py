@@ -1,13 +1,14 @@
 """Sizes and places that a twin leaves open, of what was reconstructed and does not move freely.
 
-A drawer hangs in its cabinet: moved by itself it would stick in the walls. So what a joint holds moves with what holds
-it, and a range at whose ends something sticks deeper in something else than before is left out, and said so.
+A drawer hangs in its cabinet: moved by itself it would stick in the walls. So what joints hold moves with what holds
+them all, and a range at whose ends something sticks deeper in something else than before is left out, and said so. Each
+range is looked at alone, with all joints where the model starts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from twinproof.nouns.randomization import Range
@@ -25,14 +26,19 @@ Depths = Mapping[tuple[str, ...], float]  # two bodies -> how deep they are in o
 SMALLEST = 0.002  # a size known better than this is not randomised: every value of it needs a model compiled for it
 DEEPER_M = 0.001  # things that rest on one another are a little inside one another, and no two solvers agree how much
 WORLD = 0
+FREE = 0  # mjtJoint
 
 
-def geometry(twin: Twin, scene: Scene, share: float) -> tuple[list[Range], list[str]]:
-    """Ranges of sizes and places, and sentences about those left out."""
+def geometry(twin: Twin, scene: Scene, share: float, known: Collection[str] = ()) -> tuple[list[Range], list[str]]:
+    """Ranges of sizes and places but those `known` already, and sentences about those left out."""
     found, notes = list[Range](), list[str]()
     model: Any = scene.nominal()
     before = depths(model)
-    for entry in (*sizes(twin, model, share), *places(twin, model, share)):
+    asked = (entry for entry in (*sizes(twin, model, share), *places(twin, model, share)) if entry.id not in known)
+    for entry in asked:
+        if moves_freely(model, entry.id.removeprefix("body.").rpartition(".")[0]):  # put down anew, higher if larger
+            found.append(entry)
+            continue
         ends = (depths(instantiate(scene, Theta({entry.id: value}))) for value in (entry.low, entry.high))
         if stuck := next(filter(None, (_deeper(end, before) for end in ends)), ""):
             notes.append(f"{entry.id} is not randomised: at an end of its range {stuck}")
@@ -73,16 +79,23 @@ def places(twin: Twin, model: Any, share: float) -> tuple[Range, ...]:
     return tuple(found)
 
 
-def holder(model: Any, name: str, robot: frozenset[int]) -> str:
-    """The body that stands still and that `name` hangs in by its joints; itself where nothing but the world, or what
-    carries the robot, holds it."""
-    body = int(model.body(name).id)
-    while model.body_jntnum[body] > 0:
-        above = int(model.body_parentid[body])
-        if above == WORLD or above in robot:
-            return name
-        body = above
-    return str(model.body(body).name)
+def holder(model: Any, name: str, robot: Collection[int]) -> str:
+    """What a body moves with: the body that holds the first of the joints above it, where that is neither the world nor
+    the robot's; else the body of that joint; the body itself where no joint is above it."""
+    body, first = int(model.body(name).id), -1
+    while body != WORLD and body not in robot:
+        first = body if model.body_jntnum[body] > 0 else first
+        body = int(model.body_parentid[body])
+    if first < 0:
+        return name
+    above = int(model.body_parentid[first])
+    return str(model.body(first if above == WORLD or above in robot else above).name)
+
+
+def moves_freely(model: Any, name: str) -> bool:
+    """Whether nothing holds a body."""
+    joint = int(model.body_jntadr[model.body(name).id])
+    return joint >= 0 and int(model.jnt_type[joint]) == FREE
 
 
 def depths(model: Any) -> Depths:

@@ -126,12 +126,15 @@ def _ranges(
     notes: list[str] = []
     scene = None if twin is None else Scene.of(twin).reserving(LONGEST_DELAY_S, LONGEST_DELAY_S)
     model: Any = None if scene is None else scene.nominal()
-    if twin is not None and scene is not None:
+    if twin is not None:
         count = len(blocks[0].draws)
         seen, notes = from_twin.cameras(twin, model, how.share, count, stream(seed, "randomize", "cameras"))
         blocks += [block.without(known) for block in seen]
-        where, stuck = geometry(twin, scene, how.share)
-        single += where
+    block = joined(blocks, stream(seed, "randomize", "join"))
+    declared, replaced = stated(how.extra, model, [entry.id for entry in block.ranges])
+    block, said = block.without(replaced), {entry.id for entry in declared}
+    if twin is not None and scene is not None:
+        single, stuck = geometry(twin, scene, how.share, known | said)
         notes += stuck
         single += from_twin.encoders(twin, model, how.share, known)
         if how.looks:
@@ -142,11 +145,8 @@ def _ranges(
             experiments, calibration.recording.rig, known, {**twin.start, **posterior.point()}
         )
         notes += problems
-    block = joined(blocks, stream(seed, "randomize", "join"))
     single = list({entry.id: entry for entry in reversed(single) if entry.id not in known}.values())[::-1]
-    declared, replaced = stated(how.extra, model, [entry.id for entry in block.ranges])
-    block = block.without(replaced)
-    single = [entry for entry in single if entry.id not in {each.id for each in declared}]
+    single = [entry for entry in single if entry.id not in said]
     for entry in (*block.ranges, *single, *declared):
         if model is not None and (missing := parameter(entry.id).lacks(model)):
             raise RandomizationError(f"{entry.id} has a range, and the twin's scene cannot take it: {missing}.")

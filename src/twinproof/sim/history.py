@@ -67,7 +67,10 @@ def _buffers(counts: Sequence[int], addresses: Sequence[int], firsts: Sequence[i
                 rows[4].append(address + 2 + count + k * width + number)
                 rows[5].append(count - k)
                 rows[6].append(first + number)
-    return Buffers(*(np.array(row, dtype=np.int64) for row in rows))
+    columns = [np.array(row, dtype=np.int64) for row in rows]
+    for column in columns:
+        column.setflags(write=False)  # shared by all who ask
+    return Buffers(*columns)
 
 
 def _write(history: np.ndarray, where: Buffers, values: np.ndarray, time_s: np.ndarray | float, step_s: float) -> None:

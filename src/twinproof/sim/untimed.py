@@ -1,7 +1,7 @@
 """MuJoCo without its stopwatches: a step reads the clock some thirty times, a tenth of a small model's time.
 
 The Python package puts a clock into the engine and offers no way to take it out; the engine itself steps without one.
-What is computed is the same to the last bit, and `MjData.timer` counts calls but no seconds.
+What is computed is the same to the last bit; `MjData.timer` counts calls but no seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ENGINES = ("libmujoco.so*", "libmujoco*.dylib", "mujoco.dll")
 
 @functools.cache
 def stop_clocks() -> bool:
-    """Takes the package's clock out of the engine, once; a clock that somebody else put in stays. Whether it is out."""
+    """Takes the package's clock out of the engine, once; one that somebody else put in stays. Whether it did so."""
     import mujoco
 
     folder = Path(mujoco.__file__).parent

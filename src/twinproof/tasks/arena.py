@@ -251,7 +251,7 @@ class Arena:
         """The bank's next episode in the worlds of a mask."""
         episode = self._world + self.count * self._episode
         number = episode % len(self._bank)
-        self._take(mask, self._rows_bank, number)
+        self._take(mask, {name: rows[number] for name, rows in self._rows_bank.items()})
         if self.backing.patient:
             round_trips = (_host(episode) // len(self._bank)).astype(np.uint64)  # the same start, other noise
             self.backing.noise.restart(_host(mask), self._bank.rows["key"][_host(number)] + round_trips)
@@ -284,17 +284,10 @@ class Arena:
             self.backing.fill(self._inside)
         self._start(self.backing.array(mask), None)
 
-    def _take(self, mask: Array, new: Mapping[str, Array], number: Array | None = None) -> None:
-        """New rows for the worlds of the mask; those of the numbers where such are given, else a row each."""
-        if self.xp is np and number is not None:  # others may hold the old rows
-            rows = np.flatnonzero(mask)
-            for name, value in new.items():
-                self._mine[name] = self._mine[name].copy()
-                self._mine[name][rows] = value[number[rows]]
-            return
+    def _take(self, mask: Array, new: Mapping[str, Array]) -> None:
         for name, value in new.items():
             shaped = mask.reshape(-1, *[1] * (value.ndim - 1))
-            self._mine[name] = self.xp.where(shaped, value if number is None else value[number], self._mine[name])
+            self._mine[name] = self.xp.where(shaped, value, self._mine[name])
 
     def _start(self, mask: Array, number: Array | None, qvel: Array | None = None) -> None:
         xp, mine = self.xp, self._mine

@@ -34,7 +34,7 @@ class Finite:
             known = self._first.get(kind)
             self._first[kind] = found if known is None else xp.where(known >= 0, known, found)
             return
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             if all(math.isfinite(rows.sum()) for rows in flat.values()):  # one pass; what it doubts is looked at
                 return
         for name, rows in flat.items():

@@ -1,6 +1,7 @@
 """Kernels of what every world needs at every tick, on a CPU: with 128 worlds numpy spends its time between the sums.
 
-numpy's own way stands beside each (tips.py, sim/channels.py), is what torch runs, and is what tests hold these to.
+tests/tasks/test_senses.py holds them to the same sums in numpy: `TipPosition.by_parts`, which torch runs, and the
+formula of counted numbers.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
@@ -13,13 +14,14 @@ EXACT = {"nogil": True, "error_model": "numpy", "fastmath": False, "cache": True
 
 
 @njit(**EXACT)
-def tips(position, columns, zero, slides, turn, shift, slide, tip):
-    """Where a tip is (N, 3), as TipPosition has it; `turn` (K, 3, 9), of a slide its first three columns."""
+def tips(position, zero, slides, turn, shift, slide, tip):
+    """Where a tip is (N, 3) for the joints of its chain (N, K), as TipPosition has it; `turn` (K, 3, 9), of a slide its
+    first three columns."""
     found = np.empty((position.shape[0], 3))
     for n in range(position.shape[0]):
         x, y, z = tip[0], tip[1], tip[2]
-        for k in range(len(columns) - 1, -1, -1):
-            angle, m = position[n, columns[k]] - zero[k], turn[k]
+        for k in range(position.shape[1] - 1, -1, -1):
+            angle, m = position[n, k] - zero[k], turn[k]
             a = x * m[0, 0] + y * m[1, 0] + z * m[2, 0] + shift[k, 0]
             b = x * m[0, 1] + y * m[1, 1] + z * m[2, 1] + shift[k, 1]
             c = x * m[0, 2] + y * m[1, 2] + z * m[2, 2] + shift[k, 2]

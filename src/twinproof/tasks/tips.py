@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,25 @@ class TipPosition:
             self._turn.append(Fixed(np.concatenate(parts, axis=1)))
             self._shift.append(Fixed(chain.T_before[k][:3, 3]))
             self._slide.append(Fixed(turned @ axis))
-        wide = [np.pad(part.host, ((0, 0), (0, 9 - part.host.shape[1]))) for part in self._turn]
-        rest = [np.array([part.host for part in parts]) for parts in (self._shift, self._slide)]
-        slides = np.array(self._slides)
-        self._host = (self._columns.host, self._zero.host, slides, np.array(wide), *rest, self._tip.host)
 
     def __call__(self, position: Array, xp: Any) -> Array:
         """(N, 3) for joint values (N, J)."""
-        if xp is np and position.dtype == np.float64:
-            from twinproof.tasks import kernels
+        if xp is not np or position.dtype != np.float64 or not self._slides:
+            return self.by_parts(position, xp)
+        found: np.ndarray = self.kernel(np.take(position, self._columns.host, axis=1))
+        return found
 
-            return kernels.tips(np.ascontiguousarray(position), *self._host)
-        return self.by_parts(position, xp)
+    @functools.cached_property
+    def kernel(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Tips (N, 3) for the joints of a chain that has some (N, K). Asked for, it is compiled or loaded: up to a
+        second, which a robot must not wait for."""
+        from twinproof.tasks import kernels
+
+        wide = np.array([np.pad(part.host, ((0, 0), (0, 9 - part.host.shape[1]))) for part in self._turn])
+        shift, slide = (np.array([part.host for part in parts]) for parts in (self._shift, self._slide))
+        zero, slides, tip = self._zero.host, np.array(self._slides), self._tip.host
+        kernels.tips(np.zeros((1, len(slides))), zero, slides, wide, shift, slide, tip)
+        return lambda angle: kernels.tips(angle, zero, slides, wide, shift, slide, tip)
 
     def by_parts(self, position: Array, xp: Any) -> Array:
         """The same, a few sums over all rows at a time."""

@@ -12,9 +12,9 @@ import math
 import numpy as np
 from numba import njit
 
-PER_E, ONE, HALF = np.float32(1 / math.log(2)), np.float32(1), np.float32(0.5)
+LOG2_E, ONE, HALF = np.float32(1 / math.log(2)), np.float32(1), np.float32(0.5)
 C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** k / math.factorial(k)) for k in range(1, 7))
-LEAST, NOUGHT, BIAS, BITS = np.float32(-87), np.float32(0), np.int32(127), np.int32(23)  # of float32
+LEAST, ZERO, BIAS, MANTISSA_BITS = np.float32(-87), np.float32(0), np.int32(127), np.int32(23)  # of float32
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -25,11 +25,11 @@ def elu(x):
     for i in range(x.shape[0]):
         row = x[i]
         for j in range(len(row)):
-            z = min(max(row[j], LEAST), NOUGHT) * PER_E
+            z = min(max(row[j], LEAST), ZERO) * LOG2_E
             n = np.floor(z + HALF)
             f = z - n
             part[j] = ONE + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
-            power[j] = (np.int32(n) + BIAS) << BITS
+            power[j] = (np.int32(n) + BIAS) << MANTISSA_BITS
         for j in range(len(row)):
             below = part[j] * as_float[j] - ONE
-            row[j] = row[j] if row[j] > NOUGHT else below
+            row[j] = row[j] if row[j] > ZERO else below

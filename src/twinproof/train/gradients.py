@@ -74,9 +74,8 @@ class Layers:
         for layer, x in zip(reversed(self._linear), reversed(self._seen), strict=True):
             layer.weight.grad.copy_(product(change.T, x.T))
             torch.sum(change, dim=0, out=layer.bias.grad)
-            if (
-                layer is not self._linear[0]
-            ):  # through the ELU, from what it gave: its slope is 1 above zero, 1 + y below
+            # through the ELU, from what it gave: its slope is 1 above zero, 1 + y below
+            if layer is not self._linear[0]:
                 change = torch.ops.aten.elu_backward(product(change, layer.weight.T), 1.0, 1.0, 1.0, True, x)
 
     def cut(self, largest: float) -> None:
