@@ -51,10 +51,10 @@ MEASURED = (
     Quoted("its views kept apart, PSNR of all and inside its mask, the same seed", "28.7 dB, 30.8 dB",
            "bar 25 dB, 24 dB", "reconstruct.md", ("**28.7 / 30.8**",)),
     Quoted("windowed fit, CPU time", "1 ×", "`mujoco.sysid` 4.2 × (bar 5: missed)", "identify.md", ("4.2",)),
-    Quoted("PPO on two cores, environment steps a second", "1.97 ×",
+    Quoted("PPO on two cores, environment steps a second", "1.87 ×",
            "Stable-Baselines3 1 × at its best worker count, which uses one core (bar 1.5; per CPU-second 1.22 ×: "
-           "missed); `reach` to 95 % in 0.39 × its time (bar 0.5; 0.62 × its CPU time: missed)",
-           "train.md", ("**1.97**", "**1.22**", "**0.39**", "**0.62**")),
+           "missed); `reach` to 95 % in 0.38 × its time (bar 0.5; 0.60 × its CPU time: missed)",
+           "train.md", ("**1.87**", "**1.22**", "**0.38**", "**0.60**")),
     Quoted("PPO on an H200, `reach` to 95 %", "12 s", "bar 60 s", "train_gpu.md", ("**12.3 s**",)),
     Quoted("PPO on an H200, environment steps a second: `push` from 128 × 128 pictures, from state", "31k, 251k",
            "bars 20k, 500k: the second missed", "train_gpu.md", ("**31,300**", "**251,000**")),

@@ -40,7 +40,9 @@ WORLDS, TARGET, LONGEST_CPU_S, ROUND_CPU_S, ROUNDS = 128, 0.95, 170.0, 3.0, 2
 OURS = Ppo(rollout=32, kl=0.0, hidden=HIDDEN)  # 4,096 samples a batch, as Stable-Baselines3 has
 QUICK = replace(OURS, rollout=16, discount=0.95, spread=1.0)  # of what train_sweep.py tried, the fewest steps
 SEEDS = (0, 1, 2)
-WORKERS = (("Dummy", 8), ("Dummy", 32), ("Dummy", 128), ("Subproc", 2), ("Subproc", 8))
+WORKERS = (  # and threads of its torch
+    ("Dummy", 8, 1), ("Dummy", 32, 1), ("Dummy", 128, 1), ("Dummy", 128, 2), ("Subproc", 2, 1), ("Subproc", 8, 1)
+)  # fmt: skip
 UNCLOCKED = "without MuJoCo's clock"  # which twinproof takes out (sim/untimed.py), and nobody else we know of
 
 
@@ -86,10 +88,13 @@ def speed() -> dict[str, Any]:
         with quiet_torch():
             found["ours"].append(our_round(mine))
         for clock in (True, False):
-            for kind, workers in WORKERS:
-                told = train_sb3.train(kind, workers, 0, lambda steps, used, success: used > ROUND_CPU_S, clock=clock)
-                name = f"sb3 {kind} {workers}" if clock else f"sb3 {kind} {workers} {UNCLOCKED}"
-                found.setdefault(name, []).append(told)
+            for kind, workers, threads in WORKERS:
+                settings = replace(train_sb3.PLAIN, threads=threads)
+                told = train_sb3.train(
+                    kind, workers, 0, lambda steps, used, success: used > ROUND_CPU_S, settings, clock
+                )
+                more = ("" if threads == 1 else f" torch {threads}") + ("" if clock else f" {UNCLOCKED}")
+                found.setdefault(f"sb3 {kind} {workers}{more}", []).append(told)
     table = {name: rates(each) for name, each in found.items()}
     ratios = {}
     for key in ("per_s", "per_cpu_s"):

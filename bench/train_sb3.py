@@ -42,6 +42,7 @@ class Settings:
     trace: float = 0.95
     clip: float = 0.2
     spread: float = 0.6
+    threads: int = 1  # of torch
 
 
 PLAIN = Settings()  # those of ours
@@ -114,7 +115,7 @@ def vector(kind: str, workers: int, discount: float) -> Any:
 def learner(env: Any, seed: int, settings: Settings) -> Any:
     from stable_baselines3 import PPO
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(settings.threads)
     return PPO(
         "MlpPolicy",
         env,
