@@ -262,13 +262,16 @@ def test_the_gap_analysis_tells_costs_and_what_remedies_win_back():
 def test_looks_are_no_variant_of_a_policy_that_sees_no_pictures(run):
     with pytest.raises(ConfigError, match="see no pictures"):
         Plan(run, SMALL, ("visual", "dynamics"))
-    made = variants(Plan(run, {**SMALL, "cameras": ["front"]}, ("visual", "dynamics", "posterior")))
+    made = variants(Plan(run, {**SMALL, "cameras": ["front"]}, ("point", "visual", "dynamics", "posterior")))
     lamp = {name: each.range("light.lamp.intensity") for name, each in made.items()}
-    assert lamp["dynamics"].low == lamp["dynamics"].high
+    assert lamp["dynamics"].low == lamp["dynamics"].high == lamp["dynamics"].point
     assert lamp["visual"] == lamp["posterior"]
+    assert lamp["point"] == lamp["dynamics"]
     swing = {name: each.range("joint.hinge.damping") for name, each in made.items()}
-    assert swing["visual"].low == swing["visual"].high
+    assert swing["visual"].low == swing["visual"].high == swing["visual"].point
     assert swing["dynamics"] == swing["posterior"]
+    assert swing["point"] == swing["visual"]
+    assert len({each.hash for each in made.values()}) == 4
 
 
 def test_reconstruction_can_be_left_out_only_where_it_told_something(run, tmp_path):

@@ -9,6 +9,8 @@ mild, strong     the same, half and twice as wide                    both
 visual           looks and cameras drawn, dynamics at their point    for policies that see pictures
 dynamics         dynamics drawn, looks and cameras at their point    for policies that see pictures
 
+Looks and cameras are drawn wherever something is: nominal, point and dynamics leave them at their point.
+
 wrong_X          the point, but one thing is not as identified       gap analysis: what that costs
 wrong_X_wide     the same, drawn about the wrong value               what randomisation wins back
 
@@ -50,23 +52,23 @@ class Way:
     identified: bool
     strength: float | None  # 0: the point, 1: the posterior; HAND; None: left out
     said: str
-    fixed: tuple[str, ...] = ()  # gaps that stay at their point
+    fixed: tuple[str, ...] = ()  # gaps that stay at their point, for policies that see them
     wrong: str = ""  # what is planted wrong
     about: bool = False  # and drawn about the wrong value
 
 
 WAYS = {
-    "nominal": Way(False, None, "neither"),
+    "nominal": Way(False, None, "neither", SEEN),
     "wide": Way(False, HAND, "randomisation, by hand"),
-    "point": Way(True, 0.0, "identification"),
+    "point": Way(True, 0.0, "identification", SEEN),
     "wide_identified": Way(True, HAND, "both, widths by hand"),
     "mild": Way(True, 0.5, "both, half the posterior"),
     "posterior": Way(True, 1.0, "both, the posterior"),
     "strong": Way(True, 2.0, "both, twice the posterior"),
     "visual": Way(True, 0.0, "identification, looks drawn"),
     "dynamics": Way(True, 1.0, "both, looks not drawn", SEEN),
-    **{f"wrong_{what}": Way(True, 0.0, f"{what} wrong", wrong=what) for what in WRONG},
-    **{f"wrong_{what}_wide": Way(True, 0.0, f"{what} wrong and drawn", wrong=what, about=True) for what in WRONG},
+    **{f"wrong_{what}": Way(True, 0.0, f"{what} wrong", SEEN, what) for what in WRONG},
+    **{f"wrong_{what}_wide": Way(True, 0.0, f"{what} wrong and drawn", SEEN, what, about=True) for what in WRONG},
 }
 VARIANTS = ("nominal", "wide", "point", "posterior")  # what is compared where nothing else was asked for
 
@@ -88,7 +90,7 @@ class Plan:
                 f"a study of {', '.join(self.variants) or 'nothing'} over {self.seeds} seeds cannot compare. Name at "
                 f"least two of {', '.join(WAYS)}, each once, and one seed."
             )
-        blind = [name for name in self.variants if name.partition("-")[0] in ("visual", "dynamics")]
+        blind = [name for name in self.variants if _by_looks(name)]
         if blind and not self.training.get("cameras"):
             raise ConfigError(
                 f"{', '.join(blind)} cannot be told from posterior and point by policies that see no pictures: looks "
@@ -99,6 +101,11 @@ class Plan:
 def _known(name: str) -> bool:
     way, sign, zeros = name.partition("-")
     return way in WAYS and (not sign or zeros in ("on", "off"))
+
+
+def _by_looks(name: str) -> bool:
+    """Whether a variant differs from another one in its looks alone."""
+    return name.partition("-")[0] in ("visual", "dynamics")
 
 
 def _way(name: str) -> Way:
@@ -132,7 +139,8 @@ def said(name: str) -> str:
 
 
 def variants(plan: Plan) -> dict[str, Randomization]:
-    """Variant -> what training draws. All share the ranges of sensors and starts; what calibration told differs."""
+    """Variant -> what training draws. All share the ranges of sensors and starts; what calibration told differs, and looks
+    where policies see pictures."""
     from twinproof.sim.scene import Scene
 
     twin, base = Twin.load(plan.run / "twin"), Randomization.load(plan.run / "randomization")
@@ -146,7 +154,7 @@ def variants(plan: Plan) -> dict[str, Randomization]:
             f"pictures told no encoder's zero in {plan.run / 'twin'}: with and without reconstruction are the same "
             "there. Leave --reconstruct out, or name a run whose robot was found in pictures."
         )
-    if any(_way(name).fixed for name in plan.variants) and not any(entry.gap in SEEN for entry in base.ranges):
+    if any(map(_by_looks, plan.variants)) and not any(entry.gap in SEEN for entry in base.ranges):
         raise ConfigError(
             f"{plan.run / 'randomization'} draws no looks and no cameras, so that visual and dynamics would be point "
             "and posterior. Make it with looks (twinproof randomize --looks), or leave them out."
@@ -158,7 +166,8 @@ def variants(plan: Plan) -> dict[str, Randomization]:
                 f"one, or leave wrong_{what} out."
             )
     model = Scene.of(twin).nominal()
-    return {name: _varied(base, name, model) for name in plan.variants}
+    seeing = bool(plan.training.get("cameras"))
+    return {name: _varied(base, name, model, seeing) for name in plan.variants}
 
 
 def told(entry: Range) -> bool:
@@ -175,7 +184,7 @@ def _zero(entry: Range) -> bool:
     return entry.id.endswith(".offset")
 
 
-def _varied(base: Randomization, name: str, model: Any) -> Randomization:
+def _varied(base: Randomization, name: str, model: Any, seeing: bool) -> Randomization:
     from twinproof.randomize.hand_set import hand_set
 
     which, _, zeros = name.partition("-")
@@ -183,7 +192,7 @@ def _varied(base: Randomization, name: str, model: Any) -> Randomization:
     by_hand, drawn = way.strength == HAND, way.strength not in (None, HAND, 0.0)
     identified = {entry.id for entry in base.ranges if told(entry) and _is_identified(entry, way, zeros)}
     made = base.at(way.strength if drawn and way.strength is not None else 0.0, only=identified)
-    made = made.at(0.0, only={entry.id for entry in base.ranges if entry.gap in way.fixed})
+    made = made.at(0.0, only={entry.id for entry in base.ranges if seeing and entry.gap in way.fixed})
     ranges, by_people = list[Range](), set[str]()
     for entry in made.ranges:
         if way.wrong and _is_about(entry, way.wrong):
