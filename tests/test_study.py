@@ -75,7 +75,7 @@ def test_policies_are_trained_once_and_come_with_a_page(limited, tmp_path):
     (tmp_path / "summary.json").write_text(json.dumps({"format": "twinproof/trials-summary/1", "success": told}))
     page = write_page(plan, first, tmp_path, tmp_path)
     assert page[0] == "| variant | what it is | seeds | own worlds | real |"
-    assert any("no difference from nominal (+0, one seed) that 1 seed could tell" in line for line in page)
+    assert any("no difference from nominal (+0, one alone) that 1 seed could tell" in line for line in page)
     assert (tmp_path / "transfer.md").read_text() == "\n".join([*page, ""])
     rows = json.loads((tmp_path / "transfer.json").read_text())["rows"]
     assert [row["rates"]["real"] for row in rows] == [[0.5], [0.5]]

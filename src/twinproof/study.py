@@ -16,7 +16,7 @@ from twinproof.nouns.hashing import Json, content_key
 from twinproof.nouns.progress import Progress
 from twinproof.nouns.store import Store
 from twinproof.nouns.twin import Twin
-from twinproof.study_plan import Plan, variants
+from twinproof.study_plan import Plan, trains_with_error, variants
 
 
 def train_one(
@@ -37,6 +37,11 @@ def train_one(
     write_json(folder / "twin_success.json", told)
 
 
+def _taught(training: dict[str, Json], name: str) -> dict[str, Json]:
+    """How a variant's policies are trained: as all are, and with the model error where it is that."""
+    return {**training, "model_error": True} if trains_with_error(name) else training
+
+
 def _tuples(training: dict[str, Json]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in training.items()}
 
@@ -46,14 +51,15 @@ def trained(plan: Plan, out: Path, where: Where, progress: Progress) -> dict[str
     twin = Twin.load(plan.run / "twin")
     pieces, places = list[Piece](), list[str]()
     drawn = variants(plan)
-    how = [plan.training] if plan.imitation is None else [plan.training, plan.imitation]
     for seed in range(plan.seeds):  # a study that is stopped has whole seeds, and fewer of them
         for name, ranges in drawn.items():
             folder = out / "ranges" / f"{name}-{ranges.hash[:12]}"
             if not folder.exists():
                 ranges.save(folder)
+            training, first = _taught(plan.training, name), plan.imitation and _taught(plan.imitation, name)
+            how = [training] if first is None else [training, first]
             key = content_key("study", twin.hash, ranges.hash, *how, seed, __version__)
-            asked = (str((plan.run / "twin").absolute()), str(folder.absolute()), plan.training, seed, plan.imitation)
+            asked = (str((plan.run / "twin").absolute()), str(folder.absolute()), training, seed, first)
             pieces.append(Piece(key, asked, f"{name}, seed {seed}"))
             places.append(name)
     folders = spread(train_one, pieces, Store(out / "store"), where, progress=progress)

@@ -82,7 +82,7 @@ def _draw(rows: Sequence[Row], path: Path) -> None:
     axes.set_ylim(0, 105)
     axes.set_ylabel("success, %")
     axes.set_title(
-        f"Policies by what their worlds were drawn from ({rows[0].seeds} seeds, 90 % over seeds)", fontsize=9
+        f"Policies by what their worlds were drawn from ({rows[0].units} {rows[0].unit}s, 90 % over them)", fontsize=9
     )
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, fontsize=8, ncols=len(domains), loc="outside lower center")

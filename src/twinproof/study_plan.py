@@ -6,6 +6,8 @@ point            calibration alone: its best values                  identificat
 wide_identified  hand-set wide ranges about those values             both, by hand
 posterior        draws of what calibration left open                 both
 mild, strong     the same, half and twice as wide                    both
+posterior_error  those draws, and what no parameter explains: joints  both
+                 stray at random as the posterior's model error says
 visual           looks and cameras drawn, dynamics at their point    for policies that see pictures
 dynamics         dynamics drawn, looks and cameras at their point    for policies that see pictures
 
@@ -55,6 +57,7 @@ class Way:
     fixed: tuple[str, ...] = ()  # gaps that stay at their point, for policies that see them
     wrong: str = ""  # what is planted wrong
     about: bool = False  # and drawn about the wrong value
+    error: bool = False  # the posterior's model error is played (tasks/model_error.py)
 
 
 WAYS = {
@@ -65,6 +68,7 @@ WAYS = {
     "mild": Way(True, 0.5, "both, half the posterior"),
     "posterior": Way(True, 1.0, "both, the posterior"),
     "strong": Way(True, 2.0, "both, twice the posterior"),
+    "posterior_error": Way(True, 1.0, "both, the posterior and its model error", error=True),
     "visual": Way(True, 0.0, "identification, looks drawn"),
     "dynamics": Way(True, 1.0, "both, looks not drawn", SEEN),
     **{f"wrong_{what}": Way(True, 0.0, f"{what} wrong", SEEN, what) for what in WRONG},
@@ -112,6 +116,11 @@ def _way(name: str) -> Way:
     return WAYS[name.partition("-")[0]]
 
 
+def trains_with_error(name: str) -> bool:
+    """Whether a variant's policies learn while joints stray as the posterior's model error says."""
+    return _way(name).error
+
+
 def with_gaps(plan: Plan) -> Plan:
     """The plan with what a gap analysis needs: point, posterior, and all that its ranges could be wrong about."""
     wrong = gaps(Randomization.load(plan.run / "randomization"))
@@ -139,11 +148,19 @@ def said(name: str) -> str:
 
 
 def variants(plan: Plan) -> dict[str, Randomization]:
-    """Variant -> what training draws. All share the ranges of sensors and starts; what calibration told differs, and looks
-    where policies see pictures."""
+    """Variant -> what training draws. All share the ranges of sensors and starts; what calibration told differs, and
+    looks where policies see pictures."""
     from twinproof.sim.scene import Scene
 
     twin, base = Twin.load(plan.run / "twin"), Randomization.load(plan.run / "randomization")
+    _refuse_what_is_alike(plan, base)
+    model = Scene.of(twin).nominal()
+    seeing = bool(plan.training.get("cameras"))
+    return {name: _varied(base, name, model, seeing) for name in plan.variants}
+
+
+def _refuse_what_is_alike(plan: Plan, base: Randomization) -> None:
+    """A variant that would be trained as another one is an error."""
     if all(told(entry) for entry in base.ranges):
         raise ConfigError(
             f"{plan.run / 'randomization'} has ranges of dynamics alone; the nominal variant would have none at all. "
@@ -159,15 +176,17 @@ def variants(plan: Plan) -> dict[str, Randomization]:
             f"{plan.run / 'randomization'} draws no looks and no cameras, so that visual and dynamics would be point "
             "and posterior. Make it with looks (twinproof randomize --looks), or leave them out."
         )
+    if any(map(trains_with_error, plan.variants)) and not base.discrepancy:
+        raise ConfigError(
+            f"{plan.run / 'randomization'} carries no model error, so that posterior_error would be posterior. Its "
+            "posterior says why; leave posterior_error out."
+        )
     for what in [way.wrong for way in map(_way, plan.variants) if way.wrong]:
         if what not in gaps(base):
             raise ConfigError(
                 f"{plan.run / 'randomization'} has no range of {what}, so that none can be wrong. Identify or state "
                 f"one, or leave wrong_{what} out."
             )
-    model = Scene.of(twin).nominal()
-    seeing = bool(plan.training.get("cameras"))
-    return {name: _varied(base, name, model, seeing) for name in plan.variants}
 
 
 def told(entry: Range) -> bool:

@@ -17,6 +17,7 @@ from twinproof.study_plan import WRONG, Plan, said, stated, told
 LEVEL = 0.9
 SMALL = 0.05  # a share of success below which a drop is called small
 LEARNED = 0.8  # of its own worlds: a policy below has not learned them
+BESTS = {"posterior": "the posterior's ranges", "posterior_error": "the posterior's ranges with its model error"}
 RIVALS = (
     "point",
     "wide",
@@ -24,7 +25,8 @@ RIVALS = (
     "wide_identified",
     "mild",
     "strong",
-)  # what the posterior's ranges are held against
+    "posterior",
+)  # what the posterior's ranges, and these with its model error, are held against
 
 OWN = "own worlds"
 
@@ -33,22 +35,23 @@ Interval = tuple[float, float, float]  # mean, low, high
 
 @dataclass(frozen=True)
 class Row:
-    """One variant: the success of each of its seeds in each domain."""
+    """One variant: the success of each of its units in each domain. Units are seeds, or robots in a pool of studies."""
 
     variant: str
-    rates: dict[str, tuple[float, ...]]  # domain -> seed -> share
+    rates: dict[str, tuple[float, ...]]  # domain -> unit -> share
+    unit: str = "seed"
 
     @property
-    def seeds(self) -> int:
-        """How many policies it has."""
+    def units(self) -> int:
+        """How many policies it has, or how many robots."""
         return len(next(iter(self.rates.values()), ()))
 
     @property
     def success(self) -> dict[str, Interval]:
-        """Domain -> mean over seeds with a 90 % interval in which seeds are the units, inside 0 to 1."""
+        """Domain -> mean over units with a 90 % interval in which they are independent, inside 0 to 1."""
         found = {}
         for domain, rates in self.rates.items():
-            mean, low, high = over_seeds(rates)
+            mean, low, high = over_units(rates)
             found[domain] = (mean, max(0.0, low), min(1.0, high))
         return found
 
@@ -71,8 +74,8 @@ def summary_of(trials: Path) -> dict[str, Any]:
     return read_json(trials / "summary.json", "twinproof/trials-summary/1", ConfigError)
 
 
-def over_seeds(values: Sequence[float]) -> Interval:
-    """The mean with Student's 90 % interval; one seed knows nothing of its spread."""
+def over_units(values: Sequence[float]) -> Interval:
+    """The mean with Student's 90 % interval; one unit knows nothing of its spread."""
     from scipy.stats import t
 
     mean = float(np.mean(values))
@@ -83,15 +86,18 @@ def over_seeds(values: Sequence[float]) -> Interval:
 
 
 def beyond(better: Row, other: Row, domain: str) -> Interval:
-    """How much more often one variant succeeds than another: seeds are paired, as each begins and is tried alike."""
+    """How much more often one variant succeeds than another: units are paired, as each begins and is tried alike."""
     pairs = zip(better.rates[domain], other.rates[domain], strict=True)
-    return over_seeds([one - two for one, two in pairs])
+    return over_units([one - two for one, two in pairs])
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
     """The verdict, with and without reconstruction where both were asked for, and what reconstruction is worth."""
     endings = sorted({row.variant.partition("-")[2] for row in rows})
-    found = [verdict(rows, ending=f"-{ending}" if ending else "") for ending in endings]
+    tails = [f"-{ending}" if ending else "" for ending in endings]
+    found = [verdict(rows, ending=tail) for tail in tails]
+    more = [tail for tail in tails if any(row.variant == f"posterior_error{tail}" for row in rows)]
+    found += [verdict(rows, ending=tail, best="posterior_error") for tail in more]
     by_name = {row.variant: row for row in rows}
     for name in [name.removesuffix("-on") for name in by_name if name.endswith("-on")]:
         one, other = by_name[f"{name}-on"], by_name.get(f"{name}-off")
@@ -101,27 +107,27 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def verdict(rows: Sequence[Row], domain: str = "real", ending: str = "") -> str:
-    """Whether ranges of the posterior beat the others, decided by paired differences over seeds, in plain sentences."""
+def verdict(rows: Sequence[Row], domain: str = "real", ending: str = "", best: str = "posterior") -> str:
+    """Whether ranges of the posterior beat the others, decided by paired differences over units, in plain sentences."""
     by_name = {row.variant.removesuffix(ending): row for row in rows if row.variant.endswith(ending)}
-    best = by_name.get("posterior")
-    if best is None or domain not in best.rates:
+    mine = by_name.get(best)
+    if mine is None or domain not in mine.rates:
         return "Not tested: the posterior's ranges, or reality, are not in this study."
     beaten, level, behind = list[str](), list[str](), list[str]()
-    for other in (by_name[name] for name in RIVALS if name in by_name):
-        mean, low, high = beyond(best, other, domain)
+    for other in (by_name[name] for name in RIVALS if name in by_name and name != best):
+        mean, low, high = beyond(mine, other, domain)
         kind = beaten if low > 0 else behind if high < 0 else level
         kind.append(f"{other.variant} ({_points(mean, low, high)})")
     found = [f"beat {', '.join(beaten)}"] if beaten else []
     found += [f"fall behind {', '.join(behind)}"] if behind else []
-    seeds = f"{best.seeds} seed{'s' * (best.seeds > 1)}"
-    found += [f"show no difference from {', '.join(level)} that {seeds} could tell"] if level else []
+    units = f"{mine.units} {mine.unit}{'s' * (mine.units > 1)}"
+    found += [f"show no difference from {', '.join(level)} that {units} could tell"] if level else []
     if not found:
         return "Not tested: nothing stands beside the posterior's ranges in this study."
     where = {"": "", "-on": " with zeros from pictures", "-off": " without zeros from pictures"}[ending]
     return (
-        f"In reality{where} the posterior's ranges {'; '.join(found)}. Paired differences in points, {LEVEL:.0%} over "
-        "seeds."
+        f"In reality{where} {BESTS[best]} {'; '.join(found)}. Paired differences in points, {LEVEL:.0%} over "
+        f"{mine.unit}s."
     )
 
 
@@ -141,7 +147,7 @@ def gap_lines(rows: Sequence[Row]) -> list[str]:
         bad, drawn = by_name[f"wrong_{what}"], by_name.get(f"wrong_{what}_wide")
         fall = [real - own for real, own in zip(bad.rates["real"], bad.rates.get(OWN, ()), strict=False)]
         cells = [
-            _cell(over_seeds(fall) if fall else None),
+            _cell(over_units(fall) if fall else None),
             _cell(beyond(bad, point, "twin") if "twin" in bad.rates else None),
             _cell(beyond(bad, point, "real")),
             *(_cell(beyond(cure, bad, "real") if cure else None) for cure in (drawn, point, both)),
@@ -155,7 +161,7 @@ def _cell(found: Interval | None) -> str:
 
 
 def _points(mean: float, low: float, high: float) -> str:
-    ends = "one seed" if not np.isfinite(low) else f"{100 * low:+.0f} to {100 * high:+.0f}"
+    ends = "one alone" if not np.isfinite(low) else f"{100 * low:+.0f} to {100 * high:+.0f}"
     return f"{100 * mean:+.0f}, {ends}"
 
 
@@ -247,11 +253,12 @@ def relative_width(plan: Plan) -> float | None:
 def lines(rows: Sequence[Row]) -> list[str]:
     """The table of success in Markdown."""
     domains = list(rows[0].rates)
-    found = [f"| variant | what it is | seeds | {' | '.join(domains)} |", "|---|---|---|" + "---|" * len(domains)]
+    found = [f"| variant | what it is | {rows[0].unit}s | {' | '.join(domains)} |"]
+    found.append("|---|---|---|" + "---|" * len(domains))
     for row in rows:
         success = row.success
         cells = [f"{100 * success[d][0]:.0f} % ({100 * success[d][1]:.0f}–{100 * success[d][2]:.0f})" for d in domains]
-        found.append(f"| {row.variant} | {said(row.variant)} | {row.seeds} | {' | '.join(cells)} |")
+        found.append(f"| {row.variant} | {said(row.variant)} | {row.units} | {' | '.join(cells)} |")
     return found
 
 
