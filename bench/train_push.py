@@ -1,10 +1,12 @@
 """Where the time of `push` on a GPU goes, and what faster physics would cost in accuracy.
 
 `python -m bench.train_push [RESULT.json]`         4,096 worlds on cuda: environment steps a second of each variant
+`python -m bench.train_push --kernels [RESULT.json]`   which kernels a tick's time goes to
 `python -m bench.train_push --cpu [RESULT.json]`   a few worlds on the CPU: the accuracy alone, and that it runs
 
-A variant changes the engine's options alone: how often the contact solver may try, how long a physics step is; or
-whether ticks are replayed as CUDA graphs. Accuracy: the expert's own commands of 48 pushes, played into worlds of the
+Names of variants after the file choose some of them. A variant changes the engine's options alone: how often the
+contact solver may try, how long a physics step is; or how it is launched: ticks replayed as CUDA graphs, chains of
+kernels side by side. Accuracy: the expert's own commands of 48 pushes, played into worlds of the
 variant and of the scene as it is, on the CPU in float64; how far apart joints and the cube are after two seconds and
 after the whole push.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,7 @@ class Variant:
     tolerance: float | None = None
     step_s: float = STEP_S
     graphs: bool = True
+    lanes: bool = True  # chains of kernels side by side (sim/lanes_gpu.py)
 
     def scene(self) -> Scene:
         """The bench's scene with these options."""
@@ -63,14 +66,15 @@ class Variant:
 
 VARIANTS = {
     "as it is": Variant(),
+    "as it is, one chain": Variant(lanes=False),
     "as it is, kernel by kernel": Variant(graphs=False),
     "solver 10, line search 10": Variant(10, 10),
-    "tolerance 1e-4": Variant(tolerance=1e-4),
+    "solver 6, line search 10": Variant(6, 10),
     "solver 4, line search 6": Variant(4, 6),
     "4 ms a step": Variant(step_s=0.004),
-    "tolerance 1e-4, 4 ms a step": Variant(tolerance=1e-4, step_s=0.004),
-    "tolerance 1e-3, 4 ms a step": Variant(tolerance=1e-3, step_s=0.004),
-    "tolerance 1e-4, 5 ms a step": Variant(tolerance=1e-4, step_s=0.005),
+    "solver 6, line search 10, 4 ms a step": Variant(6, 10, step_s=0.004),
+    "solver 4, line search 6, 4 ms a step": Variant(4, 6, step_s=0.004),
+    "solver 4, line search 6, 5 ms a step": Variant(4, 6, step_s=0.005),
 }
 
 
@@ -78,7 +82,10 @@ def arena(variant: Variant, worlds: int, device: str, anew: bool = True) -> Aren
     scene = variant.scene()
     task = push.of(scene, home=HOME, tip="hand", body="cube", rate_hz=1 / CONTROL_S, relative=True)
     play = Play(auto_reset=anew, bank=DRAWS * 16 if anew else worlds)
-    return Arena(scene, task, worlds, draws=thetas(DRAWS), play=play, device=device)
+    found = Arena(scene, task, worlds, draws=thetas(DRAWS), play=play, device=device)
+    if device != "cpu" and not variant.lanes:
+        found.backing.worlds._lanes = None  # no step is recorded yet
+    return found
 
 
 def throughput(variant: Variant, device: str, worlds: int) -> dict[str, Any]:
@@ -100,6 +107,26 @@ def throughput(variant: Variant, device: str, worlds: int) -> dict[str, Any]:
     found |= {"collect_ms_a_tick": 1e3 * told["collect_s"] / ticks, "learn_ms_a_tick": 1e3 * told["learn_s"] / ticks}
     found |= {"ended": counted["ended"], "diverged": counted["diverged"]}
     return found | _parts(mine, device)
+
+
+def kernels(variant: Variant, device: str, worlds: int, ticks: int = 8) -> dict[str, Any]:
+    """What runs on the device in some ticks of physics alone: µs and launches a tick by kernel, longest first."""
+    import torch
+
+    env = VecEnv(arena(variant, worlds, device), device)
+    zero, backing = torch.zeros(env.num_envs, env.num_actions, device=device), env.arena.backing
+    for _ in range(24):
+        env.step(zero)
+    ctrl = backing.view("ctrl") + 0
+    wait(device)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        for _ in range(ticks):
+            backing.step(ctrl)
+        wait(device)
+    rows = sorted(seen.key_averages(), key=lambda row: -row.device_time_total)
+    told = {row.key: [round(row.device_time_total / ticks, 1), round(row.count / ticks, 1)] for row in rows[:60]}
+    whole = {"us_a_tick": sum(r.device_time_total for r in rows), "launches": sum(r.count for r in rows)}
+    return {name: value / ticks for name, value in whole.items()} | told
 
 
 def _parts(mine: PpoLearner, device: str) -> dict[str, Any]:
@@ -150,7 +177,7 @@ def accuracy(count: int) -> dict[str, Any]:
     given, start, sent = pushes(count)
     begun, ends = time.process_time(), {}
     for name, variant in VARIANTS.items():
-        if not variant.graphs:
+        if not (variant.graphs and variant.lanes):
             continue
         worlds = Worlds(variant.scene().leaner(), given, substeps=variant.substeps)
         worlds.reset(qpos=start, ctrl=sent[0])
@@ -178,15 +205,16 @@ def _spread(values: np.ndarray) -> list[float]:
     return [float(f"{v:.3g}") for v in (np.median(values), np.quantile(values, 0.9), values.max())]
 
 
-def main(device: str, path: Path | None, worlds: int) -> None:
+def main(device: str, path: Path | None, worlds: int, only: Sequence[str] = ()) -> None:
     check_device(device)
     result: dict[str, Any] = {"worlds": worlds, "device": device, "bar": 500_000}
-    sections: dict[str, Callable[[], Any]] = {"accuracy": lambda: accuracy(PUSHES if device != "cpu" else 8)}
-    chosen = (
-        VARIANTS if device != "cpu" else {k: v for k, v in VARIANTS.items() if k in ("as it is", "… and 4 ms a step")}
-    )
-    for name, variant in chosen.items():
-        sections[name] = lambda variant=variant: throughput(variant, device, worlds)  # type: ignore[misc]
+    sections: dict[str, Callable[[], Any]] = {}
+    if not only:
+        sections["accuracy"] = lambda: accuracy(PUSHES if device != "cpu" else 8)
+    chosen = VARIANTS if device != "cpu" else {"as it is": VARIANTS["as it is"]}
+    work = kernels if "--kernels" in sys.argv else throughput
+    for name, variant in {k: v for k, v in chosen.items() if not only or k in only}.items():
+        sections[name] = lambda variant=variant: work(variant, device, worlds)  # type: ignore[misc]
     with quiet_torch():
         run_sections(result, sections, path)
 
@@ -194,4 +222,4 @@ def main(device: str, path: Path | None, worlds: int) -> None:
 if __name__ == "__main__":
     cpu = "--cpu" in sys.argv
     plain = [each for each in sys.argv[1:] if not each.startswith("--")]
-    main("cpu" if cpu else "cuda", Path(plain[0]) if plain else None, 16 if cpu else 4096)
+    main("cpu" if cpu else "cuda", Path(plain[0]) if plain else None, 16 if cpu else 4096, plain[1:])

@@ -26,6 +26,7 @@ from twinproof.sim.divergence import Divergence, Limits, explain
 from twinproof.sim.fields_gpu import CONTROL, SENSOR, DeviceChannels, DeviceFields, all_rows, put
 from twinproof.sim.history import delays_sensors
 from twinproof.sim.history_gpu import sensed_before, sent_before
+from twinproof.sim.lanes_gpu import Lanes, describe, loosens
 from twinproof.sim.parameters.base import nearest
 from twinproof.sim.population import Population, control_names
 from twinproof.sim.scene import Scene
@@ -96,6 +97,7 @@ class GpuWorlds:
 
     def _prepare(self) -> None:
         d, host = self.data, self.host
+        self._lanes = Lanes(self.device) if loosens(host) else None
         self._saved = {name: wp.clone(getattr(d, name)) for name in SAVED}
         self._sensed = wp.clone(d.sensordata)
         late = np.flatnonzero(host.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC)
@@ -281,33 +283,44 @@ class GpuWorlds:
         wp.launch(
             keep_columns, (self.count, self._late_columns.size), [self._late_columns, self._sensed, 0], [d.sensordata]
         )
-        mjw.fwd_actuation(m, d)
-        mjw.fwd_acceleration(m, d, factorize=True)
-        mjw.solve(m, d)
         always = delays_sensors(self.host)  # sensors that remember what they read before
-        with sensing(m, always or nstep == 1) as read:
-            if m.opt.run_rne_postconstraint or (read and m.sensor_rne_postconstraint):
-                mjw.rne_postconstraint(m, d)
-            mjw.sensor_acc(m, d, skip_rne_postconstraint=True)
-        INTEGRATE[m.opt.integrator](m, d)
-        for k in range(1, nstep):
-            with sensing(m, always or k == nstep - 1):
-                mjw.step(m, d)
+        for k in range(nstep):
+            with sensing(m, always or k == nstep - 1) as read:
+                if k and self._lanes is None:
+                    mjw.step(m, d)
+                    continue
+                if k and self._lanes is not None:
+                    describe(m, d, self._lanes, read)
+                self._integrate(read)
         state = [getattr(d, name) for name in SAVED]
         wp.launch(
             guard, self.count, [self._allowed, d.ctrl, nstep, *self._saved.values()], [*state, self._flag, self._age]
         )
         self._describe()
 
+    def _integrate(self, read: bool) -> None:
+        """From forces to the next positions and velocities."""
+        m, d = self.model, self.data
+        mjw.fwd_actuation(m, d)
+        mjw.fwd_acceleration(m, d, factorize=True)
+        mjw.solve(m, d)
+        if m.opt.run_rne_postconstraint or (read and m.sensor_rne_postconstraint):
+            mjw.rne_postconstraint(m, d)
+        mjw.sensor_acc(m, d, skip_rne_postconstraint=True)
+        INTEGRATE[m.opt.integrator](m, d)
+
     def _describe(self) -> None:
         """Everything that follows from positions and velocities; what follows from forces stays as it was."""
         m, d = self.model, self.data
         wp.copy(self._sensed, d.sensordata)
-        mjw.fwd_position(m, d, factorize=False)
-        d.sensordata.zero_()
-        mjw.sensor_pos(m, d)
-        mjw.fwd_velocity(m, d)
-        mjw.sensor_vel(m, d)
+        if self._lanes is not None:
+            describe(m, d, self._lanes, read=True)
+        else:
+            mjw.fwd_position(m, d, factorize=False)
+            d.sensordata.zero_()
+            mjw.sensor_pos(m, d)
+            mjw.fwd_velocity(m, d)
+            mjw.sensor_vel(m, d)
         wp.launch(
             keep_columns, (self.count, self._late_columns.size), [self._late_columns, self._sensed, 1], [d.sensordata]
         )

@@ -1,0 +1,82 @@
+"""A physics step on a GPU as chains of kernels side by side, where mujoco_warp has one long one.
+
+joints ─> poses ┬─> contacts ──────────────┬─> constraint rows ──┐
+                └─> centres of mass ┬──────┘                     ├─> solver ─> next state
+                                    ├─> inertia ─────────────────┤
+                                    └─> velocities ─> forces ────┘
+
+At some thousand worlds a kernel is over before the device is full: what counts is how many stand one behind the
+other. The kernels are mujoco_warp's own and do the same work; only their order is looser, on streams that wait for
+what they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import mujoco
+import mujoco_warp as mjw
+import warp as wp
+
+LANES = 2  # beside the stream that everything begins and ends on
+NEEDS_ORDER = mujoco.mjtEnableBit.mjENBL_SLEEP | mujoco.mjtEnableBit.mjENBL_ENERGY
+
+
+def loosens(host: Any) -> bool:
+    """Whether a model's step may be taken apart: equalities, tendons and soft bodies need what several chains find."""
+    ordered = host.neq or host.ntendon or host.nflex or host.opt.enableflags & NEEDS_ORDER
+    return not ordered and int(host.opt.integrator) != int(mujoco.mjtIntegrator.mjINT_RK4)
+
+
+class Lanes:
+    """Streams of a device. On a device without streams work is done in the order in which it is written."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._streams = [wp.Stream(device) for _ in range(LANES)] if device.is_cuda else []
+
+    def mark(self) -> Any:
+        """What a lane can wait for: all that the main stream was given so far."""
+        return self._device.stream.record_event() if self._streams else None
+
+    @contextmanager
+    def beside(self, lane: int, after: Any) -> Iterator[list[Any]]:
+        """Work on a lane that begins when `after` is done. Gives a list that holds, in the end, its own mark."""
+        done: list[Any] = []
+        if not self._streams:
+            yield done
+            return
+        stream = self._streams[lane]
+        stream.wait_event(after)
+        with wp.ScopedStream(stream, sync_enter=False):
+            yield done
+        done.append(stream.record_event())
+
+    def join(self, *marks: list[Any]) -> None:
+        """The main stream goes on when these are done."""
+        for mark in marks:
+            for event in mark:
+                self._device.stream.wait_event(event)
+
+
+def describe(m: Any, d: Any, lanes: Lanes, read: bool) -> None:
+    """Everything that follows from positions and velocities: poses, contacts, inertia, rows, velocities, sensors."""
+    mjw.kinematics(m, d)
+    with lanes.beside(0, lanes.mark()):
+        mjw.collision(m, d)
+    mjw.com_pos(m, d)
+    centred = lanes.mark()
+    with lanes.beside(0, centred) as touching:
+        mjw.camlight(m, d)
+        mjw.make_constraint(m, d)
+    with lanes.beside(1, centred) as inertia:
+        mjw.crb(m, d)
+    mjw.transmission(m, d)
+    mjw.fwd_velocity(m, d)
+    lanes.join(touching, inertia)
+    if read:
+        d.sensordata.zero_()
+        mjw.sensor_pos(m, d)
+        mjw.sensor_vel(m, d)
