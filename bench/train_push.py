@@ -47,6 +47,7 @@ class Variant:
     line_search: int | None = None
     tolerance: float | None = None
     step_s: float = STEP_S
+    coarse: int = 1  # as `twinproof train --coarse` has it
     graphs: bool = True
     lanes: bool = True  # chains of kernels side by side (sim/lanes_gpu.py)
 
@@ -56,12 +57,12 @@ class Variant:
         options += f' iterations="{self.iterations}"' if self.iterations else ""
         options += f' ls_iterations="{self.line_search}"' if self.line_search else ""
         options += f' tolerance="{self.tolerance:g}"' if self.tolerance else ""
-        return Scene(text().replace(f'timestep="{STEP_S:g}"', options), control_delay_s=0.01)
+        return Scene(text().replace(f'timestep="{STEP_S:g}"', options), control_delay_s=0.01).coarser(self.coarse)
 
     @property
     def substeps(self) -> int:
         """Physics steps of one control."""
-        return round(CONTROL_S / self.step_s)
+        return round(CONTROL_S / self.step_s / self.coarse)
 
 
 VARIANTS = {
@@ -72,7 +73,7 @@ VARIANTS = {
     "solver 6, line search 10": Variant(6, 10),
     "solver 4, line search 6": Variant(4, 6),
     "4 ms a step": Variant(step_s=0.004),
-    "solver 6, line search 10, 4 ms a step": Variant(6, 10, step_s=0.004),
+    "coarse 2": Variant(coarse=2),
     "solver 4, line search 6, 4 ms a step": Variant(4, 6, step_s=0.004),
     "solver 4, line search 6, 5 ms a step": Variant(4, 6, step_s=0.005),
 }

@@ -26,6 +26,7 @@ class Train:
       twinproof train twin randomization --task push --algo residual --base policy --out better
       twinproof train twin randomization --task push --algo rma --history 16 --out policy
       twinproof train twin randomization --task push --algo dagger --cameras front --worlds 16 --out policy
+      twinproof train twin randomization --task push --device cuda --worlds 4096 --coarse 2 --out policy
       twinproof train twin randomization --task reach --seeds 3 --worlds 512 --onnx --out policies
 
     A killed run goes on where it was when it is started again with the same settings, to the same curve.
@@ -101,6 +102,9 @@ class Train:
     """Limits that breaking costs, in all but imitation: the safety.toml of `twinproof evaluate` (docs/policies.md)."""
     model_error: bool = False
     """Joints also stray at random, as far as the posterior behind the ranges could not explain."""
+    coarse: int = 1
+    """While it learns, physics steps so many times as long as the scene's, and contacts are solved in few tries:
+    faster, a little less exact. What it is judged in is not coarse."""
     drive: bool = True
     """Worlds are moved by the models of motors and residual dynamics that `identify --actuators --residual` adopted,
     where the randomisation carries some; --no-drive: by parameters alone, as worlds on a GPU must be."""

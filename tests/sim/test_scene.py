@@ -154,3 +154,17 @@ def test_a_model_whose_clock_does_not_advance_is_refused():
     for step in ("0", "-0.001"):
         with pytest.raises(SimError, match="the model's timestep is -?0.* s. Give its <option> one above zero"):
             Scene(ARM.replace('timestep="0.002"', f'timestep="{step}"')).compile()
+
+
+def test_coarse_physics_has_longer_steps_and_nearly_the_same_motion():
+    fine, coarse = Scene(ARM), Scene(ARM).coarser(2)
+    assert coarse.nominal().opt.timestep == 2 * fine.nominal().opt.timestep
+    assert (coarse.nominal().opt.iterations, coarse.nominal().opt.ls_iterations) == (6, 10)
+    assert coarse.hash != fine.hash
+    assert fine.coarser(1) == fine
+    assert coarse.coarser(2) == fine.coarser(4)
+    assert coarse.reserving(0.02).leaner().coarse == 2
+    off = np.abs(swing(coarse.compile(), 100) - swing(fine.compile(), 200)).max()
+    assert 0 < off < 0.01
+    with pytest.raises(SimError, match="asked for 0 times as long. Give a whole number of 1 or more"):
+        fine.coarser(0)

@@ -74,7 +74,7 @@ def test_turns_come_back_as_quaternions():
     rng = np.random.default_rng(0)
     quats = np.concatenate([rng.normal(size=(20, 4)), [[0, 0, 0, 1.0], [0, 0.6, 0.8, 0]]])
     quats /= np.linalg.norm(quats, axis=1, keepdims=True)
-    found = quaternions(turn(quats, np))
+    found = quaternions(turn(quats))
     np.testing.assert_allclose(np.abs((found * quats).sum(axis=1)), 1.0, atol=1e-9)
 
 

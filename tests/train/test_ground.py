@@ -9,6 +9,7 @@ import pytest
 from tests.sim.test_drive import MOTOR
 from tests.train.folders import folders, ranges
 from twinproof.nouns.drive import Drive
+from twinproof.nouns.errors import ConfigError, TaskError
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import Theta
@@ -62,3 +63,18 @@ def test_training_says_what_moves_its_worlds(driven: tuple[Path, Path]) -> None:
                       judged=2, probe=False, drive=on)  # fmt: skip
         run(asked, say=said.append)
         assert said[0].startswith(words)
+
+
+def test_what_is_learned_in_may_be_coarse_and_what_judges_is_not(driven: tuple[Path, Path]) -> None:
+    twin, carried = driven
+    asked = Asked(twin, carried, "reach", "ppo", twin.with_name("policy"), worlds=3, coarse=2, drive=False)
+    ground = Ground.of(asked)
+    learns, judges = ground.learner(0).env.arena, ground.arena(3, 0)
+    assert learns.task.machine.substeps * 2 == judges.task.machine.substeps
+    assert learns.task.period_s == judges.task.period_s
+    off = np.abs(swung(ground.arena(3, 0, coarse=2)) - swung(judges))
+    assert 0 < off.max() < 0.02
+    with pytest.raises(ConfigError, match="--coarse is 0; at least 1 is needed"):
+        replace(asked, coarse=0)
+    with pytest.raises(TaskError, match="a whole number of them. Change the rate, the scene's timestep, or how coarse"):
+        Ground.of(replace(asked, coarse=7)).learner(0)

@@ -17,7 +17,7 @@ from twinproof.train import gym
 from twinproof.train.costs import Costs
 from twinproof.train.judge import judge
 from twinproof.train.torch_extra import check_device, quiet_torch
-from twinproof.train.vec_env import Base, VecEnv
+from twinproof.train.vec_env import Base, Sums, VecEnv
 
 
 def arena(count: int = 6, **how) -> Arena:
@@ -158,3 +158,19 @@ def test_gymnasium_makes_one_world_and_many(tmp_path):
     _, rewards, _, cut_short, infos = many.step(np.zeros((5, 1)))
     assert rewards.shape == cut_short.shape == infos["is_success"].shape == (5,)
     assert set(infos["privileged"]) == {"true_to_goal", "true_velocity"}
+
+
+@pytest.mark.parametrize("xp", [np, torch])
+def test_sums_of_many_rows_are_kept_side_by_side(xp):
+    sums = Sums()
+    assert sums.now() == {}
+    sums.add({}, xp)
+    for _ in range(2):
+        sums.add({"met": xp.asarray([True, False, True]), "rest": xp.asarray([False, False, True])}, xp)
+    assert sums.now() == {"met": 4.0, "rest": 2.0}
+    kept = sums._value
+    sums.clear()
+    assert sums.now() == {"met": 0.0, "rest": 0.0}
+    assert sums._value is kept, "a tick that is replayed writes into it"
+    sums.add({"met": xp.asarray([True, True, True]), "rest": xp.asarray([False, False, False])}, xp)
+    assert sums.now() == {"met": 3.0, "rest": 0.0}

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from twinproof.nouns.twin import Twin
 
 
+FEW_TRIES, FEW_SEARCHES = 6, 10  # of the contact solver, in coarse physics: a GPU waits for its slowest world
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """MJCF or URDF text without includes, and the folder its files live in. Equal when text and files are.
@@ -45,6 +48,7 @@ class Scene:
     control_delay_s: float = 0.0
     sensor_delay_s: float = 0.0
     lean: bool = False  # without what only shows: half of the time of a step may go into it
+    coarse: int = 1  # physics steps so many times as long as the model says
     drive: Drive | None = None
     hash: str = field(init=False, repr=False)
 
@@ -61,6 +65,7 @@ class Scene:
         object.__setattr__(self, "root", root)
         content = [self.xml, files, self.control_delay_s, self.sensor_delay_s, self.lean]
         content += [] if self.drive is None else [self.drive.hash]
+        content += [] if self.coarse == 1 else [f"coarse {self.coarse}"]
         object.__setattr__(self, "hash", content_hash(content))
 
     def __eq__(self, other: object) -> bool:
@@ -97,6 +102,13 @@ class Scene:
     def leaner(self) -> Scene:
         """The same physics, to the last bit, without geoms that touch nothing, lights and cameras."""
         return replace(self, lean=True)
+
+    def coarser(self, times: int) -> Scene:
+        """The same scene in physics steps `times` as long, whose contacts are solved in few tries: other physics, by
+        little where bodies move slowly (bench/results/train_gpu.md). For learning, not for judging."""
+        if times < 1:
+            raise SimError(f"physics steps were asked for {times} times as long. Give a whole number of 1 or more.")
+        return replace(self, coarse=self.coarse * times)
 
     def spec(self) -> MjSpec:
         """The nominal spec, parsed anew. Everything in it has a name, and nothing waits to be derived."""
@@ -142,6 +154,10 @@ def _parsed(scene: Scene) -> MjSpec:
         raise SimError(f"the model does not parse: {_told(problem)}. Mend it there.") from None
     if not (math.isfinite(spec.option.timestep) and spec.option.timestep > 0):
         raise SimError(f"the model's timestep is {spec.option.timestep} s. Give its <option> one above zero.")
+    if scene.coarse > 1:
+        spec.option.timestep *= scene.coarse
+        spec.option.iterations = min(spec.option.iterations, FEW_TRIES)
+        spec.option.ls_iterations = min(spec.option.ls_iterations, FEW_SEARCHES)
     spec.compiler.fusestatic = False  # the physics is the same, and every body keeps its name
     name_all(spec)
     for body in spec.bodies:

@@ -14,7 +14,7 @@ given by its own seed is the same whatever runs beside it (on a GPU all but the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from twinproof.sim.parameters.base import index
 from twinproof.sim.population import unpokable
 from twinproof.sim.scene import Scene
 from twinproof.tasks.backing import Backing, DeviceBacking, HostBacking
+from twinproof.tasks.columns import Columns
 from twinproof.tasks.commands import Commands
 from twinproof.tasks.conditions import delays_s, physics, pushed_bodies
 from twinproof.tasks.episodes import Draws, Ground, drawn_theta, episode_seed, episodes_of
@@ -96,10 +97,10 @@ class Arena:
         self._bank = episodes_of(self._ground, seeds, thetas)
         self._flags = self._bank.flags(task.period_s)
         self._span = self._theta_span()
-        self._rows_bank = {name: self.backing.array(rows) for name, rows in self._bank.rows.items() if name != "key"}
-        self._mine = {
-            name: self.backing.array(np.zeros((self.count, *rows.shape[1:]))) for name, rows in self._rows_bank.items()
-        }
+        given = {name: rows for name, rows in self._bank.rows.items() if name != "key"}
+        self._columns = Columns(given)
+        self._all_rows = self.backing.array(self._columns.joined(given))
+        self._own = self.backing.array(np.zeros((self.count, self._columns.width)))
         if self._random:
             self.backing.fill(inside)
         self.reset()
@@ -187,6 +188,11 @@ class Arena:
         found = (self._mine["theta"] - middle) / half
         return self.xp.where(self.xp.isfinite(found), found, 0.0)
 
+    @property
+    def _mine(self) -> dict[str, Array]:
+        """What each world was given for its episode, by name."""
+        return self._columns.views(self._own)
+
     def _theta_span(self) -> tuple[Array, Array]:
         values = self._bank.rows["theta"]
         known = np.isfinite(values).any(axis=0)
@@ -251,7 +257,7 @@ class Arena:
         """The bank's next episode in the worlds of a mask."""
         episode = self._world + self.count * self._episode
         number = episode % len(self._bank)
-        self._take(mask, {name: rows[number] for name, rows in self._rows_bank.items()})
+        self._own = self.xp.where(mask[:, None], self._all_rows[number], self._own)
         if self.backing.patient:
             round_trips = (_host(episode) // len(self._bank)).astype(np.uint64)  # the same start, other noise
             self.backing.noise.restart(_host(mask), self._bank.rows["key"][_host(number)] + round_trips)
@@ -265,7 +271,7 @@ class Arena:
             thetas = [drawn_theta(self._draws, seed, int(k)) for seed, k in zip(seeds, number, strict=True)]
         given = episodes_of(self._ground, seeds, thetas, setups)
         self._flags = {name: max(self._flags[name], flag) for name, flag in given.flags(self.task.period_s).items()}
-        new = {name: np.array(_host(self._mine[name])) for name in self._mine}
+        new = {name: np.array(_host(rows)) for name, rows in self._mine.items()}
         for name, value in new.items():
             if value.shape[1:] != given.rows[name].shape[1:]:
                 raise TaskError(
@@ -276,18 +282,13 @@ class Arena:
         key = np.zeros(self.count, dtype=np.uint64)
         key[rows] = given.rows["key"]
         self.backing.noise.restart(mask, key)
-        self._take(self.backing.array(mask), {name: self.backing.array(value) for name, value in new.items()})
+        self._own = self.backing.array(self._columns.joined(new))
         inside = physics(self.backing.model, self.task.machine.joints, thetas, self.play.lean)
         self.backing.set_thetas(rows, inside)
         if any(inside) and not self._random:  # from now on a world's next episode must bring its own Theta back
             self._random = True
             self.backing.fill(self._inside)
         self._start(self.backing.array(mask), None)
-
-    def _take(self, mask: Array, new: Mapping[str, Array]) -> None:
-        for name, value in new.items():
-            shaped = mask.reshape(-1, *[1] * (value.ndim - 1))
-            self._mine[name] = self.xp.where(shaped, value, self._mine[name])
 
     def _start(self, mask: Array, number: Array | None, qvel: Array | None = None) -> None:
         xp, mine = self.xp, self._mine
@@ -310,7 +311,9 @@ class Arena:
     def place(self, state: State) -> None:
         """Puts every world into a state, for those who plan: what was told last and what the task remembers along."""
         every = self._world >= 0
-        self._mine |= {"qpos": state.qpos, "goal": state.goal, "ctrl": state.last}
+        self._own = self._own + 0  # a situation may still show what stood there
+        for name, rows in {"qpos": state.qpos, "goal": state.goal, "ctrl": state.last}.items():
+            self._mine[name][...] = rows
         self._start(every, None, state.qvel)
         self._commands.restart(every, state.last, state.last - self._mine["shift"])
         now = self.situation

@@ -30,7 +30,7 @@ class Finite:
         xp, flat = self._xp, {name: value.reshape(len(step), -1) for name, value in values.items()}
         if not self._patient:
             self._widths[kind] = {name: int(rows.shape[1]) for name, rows in flat.items()}
-            found = xp.where(xp.isfinite(xp.concatenate([1.0 * rows for rows in flat.values()], -1)), -1, step[:, None])
+            found = xp.where(xp.isfinite(xp.concatenate([*flat.values()], -1)), -1, step[:, None])
             known = self._first.get(kind)
             self._first[kind] = found if known is None else xp.where(known >= 0, known, found)
             return

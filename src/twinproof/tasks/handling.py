@@ -55,7 +55,7 @@ class Handling:
             **robot_seen(sensed),
             "tip": at,
             "object_position": pose[:, :3],
-            "object_rotation": turn(pose[:, 3:], sensed.xp),
+            "object_rotation": turn(pose[:, 3:]),
             "tip_to_object": pose[:, :3] - at,
         }
 
@@ -64,7 +64,7 @@ class Handling:
         pose = situation.objects[self.thing.body]
         return {
             "true_object_position": pose[:, :3],
-            "true_object_rotation": turn(pose[:, 3:], situation.xp),
+            "true_object_rotation": turn(pose[:, 3:]),
             "true_object_speed": situation.speed[self.thing.body][:, None],
             "true_velocity": situation.velocity,
         }

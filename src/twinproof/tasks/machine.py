@@ -104,7 +104,7 @@ class Machine:
         if abs(count * step_s * self.rate_hz - 1) > 1e-6:
             raise TaskError(
                 f"a tick at {self.rate_hz:g} Hz is {1 / (self.rate_hz * step_s):.3f} physics steps of {step_s:g} s; it "
-                "must be a whole number of them. Change the rate, or the scene's timestep."
+                "must be a whole number of them. Change the rate, the scene's timestep, or how coarse it is."
             )
         return count
 

@@ -116,12 +116,19 @@ def distance(a: Array, b: Array) -> Array:
     return ((off * off).sum(-1)) ** 0.5
 
 
-def turn(quat_wxyz: Array, xp: Any) -> Array:
+# the first two columns of a rotation matrix are sums of products of the quaternion's numbers: base + 2 (± ab ± cd)
+BASE = Fixed([1.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+LEFT, RIGHT = (
+    Fixed([[2, 3], [1, 0], [1, 0], [1, 0], [1, 3], [2, 0]]),
+    Fixed([[2, 3], [2, 3], [3, 2], [2, 3], [1, 3], [3, 1]]),
+)
+SIGN = Fixed([[-2.0, -2.0], [2.0, 2.0], [2.0, -2.0], [2.0, -2.0], [-2.0, -2.0], [2.0, 2.0]])
+
+
+def turn(quat_wxyz: Array) -> Array:
     """The first two columns of the rotation matrices (N, 6): without the jumps and the double sign of quaternions."""
-    w, x, y, z = (quat_wxyz[:, k] for k in range(4))
-    first = (1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y))
-    second = (2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x))
-    return xp.stack([*first, *second], -1)
+    products = quat_wxyz[:, LEFT.like(quat_wxyz)] * quat_wxyz[:, RIGHT.like(quat_wxyz)]
+    return BASE.like(quat_wxyz) + (SIGN.like(quat_wxyz) * products).sum(-1)
 
 
 def yaw(quat_wxyz: Array, xp: Any) -> Array:

@@ -28,7 +28,8 @@ class TipPosition:
             turned, along = chain.T_before[k][:3, :3], np.outer(axis, axis)
             across = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
             parts = [turned.T] if self._slides[k] else [(turned @ m).T for m in (along, np.eye(3) - along, across)]
-            self._turn.append(Fixed(np.concatenate(parts, axis=1)))
+            wide = np.concatenate(parts, axis=1)  # (3, 9): what stays, what goes with the cosine, with the sine
+            self._turn.append(Fixed(np.pad(wide, ((0, 0), (0, 9 - wide.shape[1])))))
             self._shift.append(Fixed(chain.T_before[k][:3, 3]))
             self._slide.append(Fixed(turned @ axis))
 
@@ -45,22 +46,30 @@ class TipPosition:
         second, which a robot must not wait for."""
         from twinproof.tasks import kernels
 
-        wide = np.array([np.pad(part.host, ((0, 0), (0, 9 - part.host.shape[1]))) for part in self._turn])
+        wide = np.array([part.host for part in self._turn])
         shift, slide = (np.array([part.host for part in parts]) for parts in (self._shift, self._slide))
         zero, slides, tip = self._zero.host, np.array(self._slides), self._tip.host
         kernels.tips(np.zeros((1, len(slides))), zero, slides, wide, shift, slide, tip)
         return lambda angle: kernels.tips(angle, zero, slides, wide, shift, slide, tip)
 
     def by_parts(self, position: Array, xp: Any) -> Array:
-        """The same, a few sums over all rows at a time."""
+        """The same, for all rows at a time: every joint's matrix at once, then a product a joint."""
         angle = position[:, self._columns.like(position)] - self._zero.like(position)
-        cosine, sine = xp.cos(angle), xp.sin(angle)
         point = self._tip.like(position) + 0 * position[:, :1]  # one row a world
+        if not self._slides:
+            return point
+        along, across, beside, shift, slide = (each.like(position) for each in self._matrices)
+        bent = angle[:, :, None, None]
+        turned = along + xp.cos(bent) * across + xp.sin(bent) * beside
+        moved = shift + angle[:, :, None] * slide
         for k in reversed(range(len(self._slides))):
-            parts, shift = point @ self._turn[k].like(position), self._shift[k].like(position)
-            if self._slides[k]:
-                point = parts + angle[:, k, None] * self._slide[k].like(position) + shift
-            else:
-                turned = cosine[:, k, None] * parts[:, 3:6] + sine[:, k, None] * parts[:, 6:]
-                point = parts[:, :3] + turned + shift
+            point = xp.matmul(turned[:, k], point[:, :, None])[:, :, 0] + moved[:, k]
         return point
+
+    @functools.cached_property
+    def _matrices(self) -> tuple[Fixed, ...]:
+        """By joint: what stays whatever its angle, what goes with its cosine and its sine (K, 3, 3), the shift and the
+        direction of a slide (K, 3)."""
+        parts = [np.array([part.host[:, 3 * i : 3 * i + 3].T for part in self._turn]) for i in range(3)]
+        slide = [each.host if slides else 0 * each.host for each, slides in zip(self._slide, self._slides, strict=True)]
+        return (*map(Fixed, parts), Fixed([each.host for each in self._shift]), Fixed(slide))

@@ -138,6 +138,7 @@ def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Pol
         "iterations": outcome.iterations,
         "worlds": asked.worlds,
         "success_while_training": outcome.success,
+        **({"coarse": asked.coarse} if asked.coarse > 1 else {}),
         **ground.limits,
     }
     if isinstance(learner, StagedLearner):

@@ -81,13 +81,14 @@ class Asked:
     spread: float = 0.05
     safety: Path | None = None
     drive: bool = True
+    coarse: int = 1
 
     def __post_init__(self) -> None:
         needs = {"student": ("teacher", self.teacher), "residual": ("base", self.base)}
         if self.algo in needs and needs[self.algo][1] is None:
             name = needs[self.algo][0]
             raise ConfigError(f"--algo {self.algo} needs a policy to stand on. Give it with --{name} POLICY.")
-        for name in ("worlds", "steps", "seeds", "history", "judged", "updates"):
+        for name in ("worlds", "steps", "seeds", "history", "judged", "updates", "coarse"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"--{name} is {getattr(self, name)}; at least 1 is needed.")
         if self.history > 1 and self.algo not in ("dagger", "clone", "student", "rma"):
@@ -194,17 +195,20 @@ class Ground:
             found["teacher" if self.asked.algo == "student" else "base"] = self.other.hash
         return found
 
-    def arena(self, count: int, seed: int, draws: Sequence[Theta] = (), delays: tuple[float, float] = (0, 0)) -> Arena:
-        """An arena for training, or for judging with another seed; of the ranges, where no draws are given. It has
-        room for `delays` in seconds, of commands and of sensors, and for those of its draws."""
+    def arena(
+        self, count: int, seed: int, draws: Sequence[Theta] = (), delays: tuple[float, float] = (0, 0), coarse: int = 1
+    ) -> Arena:
+        """An arena for judging, or with another seed for training, then in physics as coarse as was asked; of the
+        ranges, where no draws are given. It has room for `delays` in seconds, of commands and of sensors, and for
+        those of its draws."""
         play = Play(privileged=bool(self.task.contract.privileged), model_error=self.asked.model_error)
-        scene = Scene.of(self.twin, self.drive).reserving(*delays)
+        scene = Scene.of(self.twin, self.drive).reserving(*delays).coarser(coarse)
         of, device = draws or self.draws, self.asked.device
         return Arena(scene, self.task, count, draws=of, seed=seed, play=play, device=device, eyes=self.eyes)
 
     def learner(self, seed: int) -> Learner:
         """The algorithm that was asked for, in worlds of its own."""
-        asked, arena = self.asked, self.arena(self.asked.worlds, seed)
+        asked, arena = self.asked, self.arena(self.asked.worlds, seed, coarse=self.asked.coarse)
         ppo = Ppo(hidden=asked.hidden)
         fit = Fit(asked.updates, hidden=asked.hidden, history=asked.history, noise=asked.input_noise)
         match asked.algo:
@@ -244,7 +248,8 @@ class Ground:
         asked, stages, cpu = self.asked, Stages(), replace(self, asked=replace(self.asked, device="cpu"))
         train, fresh = (stage_thetas(self.draws, self.task, stages, s) for s in (seed, seed + FRESH))
         delays = delays_s([theta for each in (*train, *fresh) for theta in each])
-        envs = [VecEnv(self.arena(asked.worlds, seed, each, delays), asked.device, costs=self.costs) for each in train]
+        arenas = [self.arena(asked.worlds, seed, each, delays, asked.coarse) for each in train]
+        envs = [VecEnv(arena, asked.device, costs=self.costs) for arena in arenas]
         panels = [cpu.arena(stages.judged, seed + FRESH, each, delays) for each in fresh]
         return StagedLearner(envs, panels, self.task.deployable, stages, ppo, seed)
 

@@ -155,14 +155,14 @@ class VecEnv:
 
     def counted(self) -> dict[str, float]:
         """Counts since the last call: ended episodes by kind, mean reward a step by term, the share of cut actions."""
-        steps, tensor = max(1, self._since * self.num_envs), torch_module().Tensor
-        found = {name: float(value) for name, value in self._ended.items()}
-        found |= {f"reward/{name}": float(value) / steps for name, value in self._rewards.items()}
-        found |= {f"clipped/{name}": float(value) / steps for name, value in self._clipped.items()}
+        steps = max(1, self._since * self.num_envs)
+        found = {name: self._ended.now().get(name, 0.0) for name in (*ENDS, "ended")}
+        found |= {f"reward/{name}": value / steps for name, value in self._rewards.now().items()}
+        found |= {f"clipped/{name}": value / steps for name, value in self._clipped.now().items()}
         found["cut_actions"] = float(self._cut) / max(1, self._since)
         self._since = 0
-        for sums in (self._ended, self._rewards, self._clipped):  # in place: a tick that is replayed writes there
-            sums.update({name: value.zero_() if isinstance(value, tensor) else 0 for name, value in sums.items()})
+        for sums in (self._ended, self._rewards, self._clipped):
+            sums.clear()
         self._cut.zero_()
         return found
 
@@ -182,17 +182,15 @@ class VecEnv:
 
     def _count(self, told: Step, terms: Mapping[str, Any]) -> None:
         whole = self._whole  # an episode that began in its middle, at a restart, says nothing about success
-        _add(self._ended, {name: getattr(told, name) & whole for name in ENDS} | {"ended": told.done & whole})
+        ends = {name: getattr(told, name) & whole for name in ENDS} | {"ended": told.done & whole}
         self._whole = whole | told.done
-        _add(self._rewards, terms)
-        _add(self._clipped, told.clipped)
+        for sums, rows in ((self._ended, ends), (self._rewards, terms), (self._clipped, told.clipped)):
+            sums.add(rows, self.arena.xp)
 
     def _clear(self) -> None:
         self._since = 0
         self._cut.zero_()
-        self._ended: dict[str, Any] = dict.fromkeys((*ENDS, "ended"), 0)
-        self._rewards: dict[str, Any] = {}
-        self._clipped: dict[str, Any] = {}
+        self._ended, self._rewards, self._clipped = Sums(), Sums(), Sums()
 
     def _look(self, observations: Mapping[str, Any]) -> None:
         self.seen = observations
@@ -237,6 +235,24 @@ class VecEnv:
         return torch.as_tensor(value, dtype=torch.float32, device=self.device)
 
 
-def _add(sums: dict[str, Any], rows: Mapping[str, Any]) -> None:
-    for name, row in rows.items():
-        sums[name] = sums.get(name, 0) + row.sum()
+class Sums:
+    """Sums over all worlds and ticks of rows by name, kept side by side: one sum for all of them."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._value: Any = None
+
+    def add(self, rows: Mapping[str, Any], xp: Any) -> None:
+        """The rows (N,) of a tick, always of the same names."""
+        if rows:
+            total = xp.concatenate([row[None] for row in rows.values()]).sum(-1)
+            self._names, self._value = tuple(rows), total if self._value is None else self._value + total
+
+    def now(self) -> dict[str, float]:
+        """The sums since the last `clear`."""
+        return dict(zip(self._names, map(float, () if self._value is None else self._value), strict=True))
+
+    def clear(self) -> None:
+        """From zero again; in place, where a tick that is replayed writes."""
+        if self._value is not None:
+            self._value[...] = 0
