@@ -6,8 +6,8 @@ point            calibration alone: its best values                  identificat
 wide_identified  hand-set wide ranges about those values             both, by hand
 posterior        draws of what calibration left open                 both
 mild, strong     the same, half and twice as wide                    both
-posterior_error  those draws, and what no parameter explains: joints  both
-                 stray at random as the posterior's model error says
+posterior_error  those draws, and what no parameter explains: loads  both
+                 on joints as large as the posterior's model error
 visual           looks and cameras drawn, dynamics at their point    for policies that see pictures
 dynamics         dynamics drawn, looks and cameras at their point    for policies that see pictures
 

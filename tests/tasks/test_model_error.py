@@ -16,6 +16,7 @@ from twinproof.tasks import reach
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.model_error import kicks_of
+from twinproof.tasks.model_error import strays as grown
 
 STATED = Discrepancy("state.hinge", "rad", (0.05, 0.2, 0.4), (0.001, 0.01, 0.025))
 
@@ -60,5 +61,27 @@ def test_servos_are_kicked_by_what_grows_within_a_tenth_of_a_second():
     machine = Machine.of(lab_scene("push"), home=home("push"))
     stated = Discrepancy("state.waist", "rad", (0.05, 0.1, 0.2, 1.0), (0.002, 0.0044, 0.0045, 0.0045))
     found = kicks_of(replace(ranges(), discrepancy=(stated,)), machine)
-    assert found[0] == pytest.approx(np.sqrt(3 * (0.0044**2 - 0.002**2) / 7) * 20)
+    kept = np.exp(-0.05)  # of a load, after a tick of 50 ms
+    first, second = 0.05**2, (0.1**2 + 0.05**2 + 2 * kept * 0.1 * 0.05)  # what loads of 1 a tick come to
+    assert [grown(0.05, machine), grown(0.1, machine)] == pytest.approx([first, second])
+    assert found[0] == pytest.approx(np.sqrt((0.0044**2 - 0.002**2) / (second - first)))
     assert not found[1:].any()
+
+
+def test_a_load_persists_through_a_second_and_each_episode_has_its_own():
+    draws = replace(ranges(), discrepancy=(STATED,))
+    task = reach.of(pendulum())
+    arena = Arena(pendulum(), task, 400, draws=draws, play=Play(bank=400, nthread=1, model_error=True))
+    loads = []
+    for _ in range(round(task.machine.rate_hz)):
+        loads.append(np.array(arena._astray._load[:, 0]))
+        arena.step(np.zeros((400, 1)))
+    assert np.std(loads[0]) == pytest.approx(1.0, abs=0.15)
+    assert np.std(loads[-1]) == pytest.approx(1.0, abs=0.15)
+    assert np.corrcoef(loads[0], loads[1])[0, 1] > 0.97
+    assert np.corrcoef(loads[0], loads[-1])[0, 1] == pytest.approx(np.exp(-1), abs=0.15)
+    before = np.array(arena._astray._load[:, 0])
+    arena.reset(np.arange(200))
+    after = np.array(arena._astray._load[:, 0])
+    np.testing.assert_array_equal(after[200:], before[200:])
+    assert abs(np.corrcoef(after[:200], before[:200])[0, 1]) < 0.25

@@ -38,7 +38,7 @@ from twinproof.tasks.finite import Finite
 from twinproof.tasks.late_view import LateView
 from twinproof.tasks.look import Look, kept
 from twinproof.tasks.machine import joint_places
-from twinproof.tasks.model_error import KICK, kicks_of
+from twinproof.tasks.model_error import astray
 from twinproof.tasks.play import Play, State, Step
 from twinproof.tasks.sensed import Array, Sensed, Situation
 from twinproof.tasks.senses import JointSenses, Tracker
@@ -115,9 +115,7 @@ class Arena:
         task, model, backing = self.task, self.backing.model, self.backing
         joints = task.machine.joints
         self._at = backing.array(joint_places(model, joints)[0])
-        self._kicked = backing.array(joint_places(model, joints)[1])
-        kick = kicks_of(self._draws, task.machine) if self.play.model_error else np.zeros(1)
-        self._kick = backing.array(kick) if kick.any() else None
+        self._astray = astray(self._draws, task.machine, backing) if self.play.model_error else None
         self._senses = JointSenses(backing, model, joints)
         self._tracker = Tracker(backing, {name: index(model, "body", name) for name in task.tracked}, task.period_s)
         self._look = Look(backing, task, self._tracker)
@@ -293,6 +291,8 @@ class Arena:
     def _start(self, mask: Array, number: Array | None, qvel: Array | None = None) -> None:
         xp, mine = self.xp, self._mine
         self.backing.restart(mask, mine["qpos"], mine["ctrl"], number, qvel)
+        if self._astray is not None:
+            self._astray.begin(mask)
         self._tick = xp.where(mask, 0, self._tick)
         self._episode = xp.where(mask, self._episode + 1, self._episode)
         self._over = {name: value & ~mask for name, value in self._over.items()}
@@ -337,9 +337,8 @@ class Arena:
         """A tick of the worlds; gives how often limits were met."""
         told, clipped = self._commands.told(self.task.command(self.sensed, actions), self._mine, self._flags)
         self._commands.push(self._mine, self._flags, self._tick)
-        if self._kick is not None:
-            speed, at = self.backing.view("qvel"), self._kicked
-            speed[:, at] = speed[:, at] + self._kick * self.backing.noise.normal(len(at), KICK)
+        if self._astray is not None:
+            self._astray.push()
         self.backing.step(self._commands.arrived(told, self._mine, self._flags))
         self.backing.noise.next()
         self._tick = self._tick + 1
