@@ -2,6 +2,7 @@
 
 `python -m bench.train_push [RESULT.json]`         4,096 worlds on cuda: environment steps a second of each variant
 `python -m bench.train_push --kernels [RESULT.json]`   which kernels a tick's time goes to
+`python -m bench.train_push --learned [RESULT.json]`   what policies learned in a variant do in the scene as it is
 `python -m bench.train_push --cpu [RESULT.json]`   a few worlds on the CPU: the accuracy alone, and that it runs
 
 Names of variants after the file choose some of them. A variant changes the engine's options alone: how often the
@@ -26,17 +27,21 @@ from bench.sections import run_sections
 from bench.train_gpu import PUSH, wait
 from bench.train_scene import DRAWS, HOME, thetas
 
+from twinproof.policies.load import actor_of
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
 from twinproof.tasks import push
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.experts import expert_of
+from twinproof.train.judge import judge
 from twinproof.train.ppo import PpoLearner
-from twinproof.train.torch_extra import check_device, quiet_torch
+from twinproof.train.torch_extra import check_device, quiet_torch, seed_torch
 from twinproof.train.vec_env import VecEnv
+from twinproof.train.written import Origin, policy_of
 
 CONTROL_S, STEP_S = 0.02, 0.002
-REPEATS, ITERATIONS, PUSHES = 3, 4, 48
+REPEATS, ITERATIONS, PUSHES, JUDGED = 3, 4, 48, 200
+LEARNED = 12_000_000 if "--cpu" not in sys.argv else 2_000
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,26 @@ def kernels(variant: Variant, device: str, worlds: int, ticks: int = 8) -> dict[
     return {name: value / ticks for name, value in whole.items()} | told
 
 
+def learned(variant: Variant, device: str, worlds: int, seeds: int = 2, most: int = LEARNED) -> dict[str, Any]:
+    """What policies that learn in a variant do in the scene as it is: episodes without exploration, on the CPU."""
+    env, panel = VecEnv(arena(variant, worlds, device), device), arena(Variant(), JUDGED, "cpu")
+    found: dict[str, Any] = {"steps": most}
+    for seed in range(1, seeds + 1):
+        mine = PpoLearner(env, PUSH, seed)
+        seed_torch(seed, "bench", "push")
+        mine.restart(seed)
+        begun, steps = wait(device), 0
+        while steps < most:
+            mine.iterate()
+            steps += mine.steps
+        took, exploring = wait(device) - begun, env.counted()
+        actor = actor_of(policy_of(mine.trained(), env.arena.task.deployable, Origin({})))
+        success = judge(panel, actor, 0).success
+        found[f"seed {seed}"] = {"success in the scene as it is": success, "wall_s": took, "steps": steps}
+        found[f"seed {seed}"] |= {"exploring": exploring["succeeded"] / max(1.0, exploring["ended"])}
+    return found
+
+
 def _parts(mine: PpoLearner, device: str) -> dict[str, Any]:
     """Milliseconds of a tick's parts, each alone, the device waited for."""
     import torch
@@ -137,12 +162,14 @@ def _parts(mine: PpoLearner, device: str) -> dict[str, Any]:
     env, backing = mine.env, mine.env.arena.backing
     ctrl = backing.view("ctrl") + 0  # the worlds keep what they were told last
     seen, zero = env.get_observations(), torch.zeros(env.num_envs, env.num_actions, device=device)
+    mine.algorithm.storage.step = 1  # at the first tick of a rollout the noise of all is drawn
     with torch.no_grad():
         found = {
-            "policy_ms": timed(lambda: mine.algorithm.act(seen), device),
+            "policy_ms": timed(lambda: mine.rule.act(seen), device),
             "env_step_ms": timed(lambda: env.step(zero), device),
             "physics_ms": timed(lambda: backing.step(ctrl), device),
         }
+    mine.algorithm.storage.clear()
     if device != "cpu":
         tried = backing.view("solver_niter").float()
         found |= {"solver_mean": float(tried.mean()), "solver_most": float(tried.max())}
@@ -213,7 +240,7 @@ def main(device: str, path: Path | None, worlds: int, only: Sequence[str] = ()) 
     if not only:
         sections["accuracy"] = lambda: accuracy(PUSHES if device != "cpu" else 8)
     chosen = VARIANTS if device != "cpu" else {"as it is": VARIANTS["as it is"]}
-    work = kernels if "--kernels" in sys.argv else throughput
+    work = kernels if "--kernels" in sys.argv else learned if "--learned" in sys.argv else throughput
     for name, variant in {k: v for k, v in chosen.items() if not only or k in only}.items():
         sections[name] = lambda variant=variant: work(variant, device, worlds)  # type: ignore[misc]
     with quiet_torch():

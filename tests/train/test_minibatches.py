@@ -20,7 +20,7 @@ def test_it_is_the_update_of_rsl_rl(epochs, minibatches, kl):
     for how in ("theirs", "ours", "replayed"):
         with quiet_torch():
             mine = learner(8, ppo)
-            mine._rule = mine.algorithm
+            mine.rule = mine.algorithm
             if how != "theirs":
                 mine._minibatches = Minibatches(mine.algorithm, replayed=False)
             if how == "replayed":

@@ -16,6 +16,7 @@ from twinproof.train.gradients import Layers, elu, is_plain, product
 from twinproof.train.networks import mlp
 from twinproof.train.ppo import Ppo, actor_settings
 from twinproof.train.ppo_by_hand import ByHand, can_be_by_hand
+from twinproof.train.rollouts import Rollouts
 
 WORLDS, TICKS, SEEN, HIDDEN, ACTIONS = 12, 10, 7, 3, 2
 
@@ -44,7 +45,7 @@ def rsl_rl(epochs: int, minibatches: int, **more: Any) -> Any:
     return found
 
 
-def rolled_out(mine: ByHand, theirs: Any) -> None:
+def rolled_out(mine: Rollouts, theirs: Any) -> None:
     """The same rollout in both; rsl_rl is told the actions that were drawn."""
     seen = groups()
     for _ in range(TICKS):
@@ -93,6 +94,28 @@ def test_an_update_by_hand_is_that_of_rsl_rl(epochs, minibatches, more):
         assert algorithm.learning_rate == theirs.learning_rate
     moved = rsl_rl(epochs, minibatches, **more).actor.mlp[0].weight - algorithm.actor.mlp[0].weight
     assert moved.abs().max() > 1e-4
+
+
+def test_a_rollout_in_few_operations_is_that_of_rsl_rl_and_lies_where_the_last_one_lay():
+    algorithm = rsl_rl(1, 1)
+    theirs, places = copy.deepcopy(algorithm), set()
+    mine = Rollouts(algorithm, algorithm.actor.mlp, algorithm.critic.mlp)
+    for _ in range(2):
+        with torch.no_grad():
+            rolled_out(mine, theirs)
+        one, other = algorithm.storage, theirs.storage
+        for name in ("actions", "values", "rewards", "dones", "actions_log_prob", "returns", "advantages"):
+            torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9, msg=name)
+        for ours, wanted in zip(one.distribution_params, other.distribution_params, strict=True):
+            torch.testing.assert_close(ours, wanted, rtol=1e-9, atol=1e-9)
+        for name, group in other.observations.items():
+            torch.testing.assert_close(one.observations[name], group)
+        written = (one.actions, one.returns, one.actions_log_prob, *one.distribution_params)
+        places.add(tuple(each.data_ptr() for each in written))  # what a recorded update reads
+        assert one.actions.std() > 0.1
+        for each in (one, other):
+            each.clear()
+    assert len(places) == 1
 
 
 def test_gradients_are_those_of_autograd():

@@ -1,8 +1,8 @@
 """PPO with an asymmetric critic: rsl_rl's algorithm behind our own settings, loop and checkpoints.
 
 The actor sees the group policy (or what its Body says); the critic also privileged. rsl_rl's runner is not used: it
-logs, prints and saves in its own ways (pickles), and cannot go on to the same curve. Plain layers on a CPU roll out and
-learn by hand (ppo_by_hand.py), those on a GPU in recorded minibatches (minibatches.py).
+logs, prints and saves in its own ways (pickles), and cannot go on to the same curve. Plain layers roll out in few
+operations (rollouts.py) and learn by hand on a CPU (ppo_by_hand.py), in recorded minibatches on a GPU (minibatches.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from twinproof.nouns.hashing import Json
 from twinproof.train.minibatches import Minibatches
 from twinproof.train.networks import first_weights
 from twinproof.train.ppo_by_hand import ByHand, can_be_by_hand
+from twinproof.train.rollouts import Rollouts
 from twinproof.train.torch_extra import seed_torch, torch_module
 from twinproof.train.vec_env import VecEnv
 from twinproof.train.written import Trained
@@ -113,9 +114,13 @@ class PpoLearner:
             device=env.device,
         )
         self.algorithm.train_mode()
-        plain = env.replays and type(actor) is MLPModel
-        self._minibatches = Minibatches(self.algorithm, replayed=True) if plain else None
-        self._rule = ByHand(self.algorithm) if can_be_by_hand(self.algorithm) else self.algorithm
+        self._minibatches: Minibatches | None = None
+        self.rule = self.algorithm  # what acts, and updates where there are no minibatches
+        if can_be_by_hand(self.algorithm):
+            self.rule = ByHand(self.algorithm)
+        elif env.replays and type(actor) is MLPModel:
+            self.rule = Rollouts(self.algorithm, actor.mlp, critic.mlp)
+            self._minibatches = Minibatches(self.algorithm, replayed=True)
 
     @property
     def steps(self) -> int:
@@ -128,7 +133,7 @@ class PpoLearner:
 
     def iterate(self) -> dict[str, float]:
         """One rollout of every world and the update on it: losses, spread, learning rate, seconds of both parts."""
-        torch, algorithm, rule, env = torch_module(), self.algorithm, self._rule, self.env
+        torch, algorithm, rule, env = torch_module(), self.algorithm, self.rule, self.env
         begun = time.perf_counter()
         observed = env.get_observations()
         with torch.no_grad():
@@ -153,7 +158,7 @@ class PpoLearner:
         undone by the networks' new view of the world."""
         algorithm = self.algorithm
         if int(algorithm.get_policy().obs_normalizer.count):
-            return dict(self._rule.update() if self._minibatches is None else self._minibatches.update())
+            return dict(self.rule.update() if self._minibatches is None else self._minibatches.update())
         seen = algorithm.storage.observations.flatten(0, 1)
         algorithm.actor.update_normalization(seen)
         algorithm.critic.update_normalization(seen)

@@ -1,7 +1,6 @@
-"""PPO's rollout and update on a CPU, with little between the products: the same steps as rsl_rl's, and its storage.
+"""PPO's update on a CPU, with little between the products: the same steps as rsl_rl's, and its storage.
 
-observations ─ layers ─ + sd · noise ─> actions              a tick
-all ticks' observations ─> values, log probabilities         once a rollout
+observations ─> actions, values, log probabilities           rollouts.py
 minibatches ─ layers ─ loss's slope ─ backward ─ Adam        every epoch shuffled anew, where rsl_rl shuffles once
 
 tests/train/test_ppo_by_hand.py holds an update equal to rsl_rl's own. Actors with more than layers over numbers, and
@@ -17,6 +16,7 @@ from typing import Any
 
 from twinproof.train.gradients import Layers, is_plain
 from twinproof.train.minibatches import FACTOR, FASTEST, SLOWEST
+from twinproof.train.rollouts import Rollouts, log_probability
 from twinproof.train.torch_extra import torch_module
 
 
@@ -28,50 +28,14 @@ def can_be_by_hand(algorithm: Any) -> bool:
     return plain and str(algorithm.device) == "cpu"
 
 
-class ByHand:
+class ByHand(Rollouts):
     """Acts and learns in the place of rsl_rl's PPO, whose networks, storage, optimiser and settings it works on."""
 
     def __init__(self, algorithm: Any) -> None:
-        torch = torch_module()
-        self._ppo, self._noise = algorithm, torch.zeros(0)
-        self._groups = dict(algorithm.storage.observations.items())
-        self._cut_short = torch.zeros_like(algorithm.storage.values)
-        self._log_sd = algorithm.actor.distribution.log_std_param
-        self._actor = Layers(algorithm.actor.mlp, [self._log_sd])
-        self._critic = Layers(algorithm.critic.mlp)
+        spread = algorithm.actor.distribution.log_std_param
+        super().__init__(algorithm, Layers(algorithm.actor.mlp, [spread]), Layers(algorithm.critic.mlp))
         parameters = chain(algorithm.actor.parameters(), algorithm.critic.parameters())
-        algorithm.optimizer = torch.optim.Adam(parameters, lr=algorithm.learning_rate, fused=True)
-
-    def act(self, observed: Any) -> Any:
-        """Actions (N, A) for the groups of a tick; both are kept."""
-        torch, ppo, storage, tick = torch_module(), self._ppo, self._ppo.storage, self._ppo.storage.step
-        if tick == 0:
-            self._noise = torch.randn(storage.actions.shape, dtype=storage.actions.dtype)
-        for name, group in self._groups.items():
-            group[tick] = observed[name]
-        mean = self._actor(ppo.actor.get_latent(observed))
-        return torch.add(mean, self._noise[tick] * self._log_sd.exp(), out=storage.actions[tick])
-
-    def process_env_step(self, observed: Any, reward: Any, done: Any, extras: Any) -> None:
-        """What the actions brought (N,); what they led to is asked for at the next tick."""
-        storage, tick = self._ppo.storage, self._ppo.storage.step
-        storage.rewards[tick, :, 0] = reward
-        storage.dones[tick, :, 0] = done
-        self._cut_short[tick, :, 0] = extras["time_outs"]
-        storage.step += 1
-
-    def compute_returns(self, observed: Any) -> None:
-        """Returns and advantages of the rollout; `observed` are the groups it led to."""
-        ppo, storage = self._ppo, self._ppo.storage
-        seen = storage.observations.flatten(0, 1)
-        mean, log_sd = self._actor(ppo.actor.get_latent(seen)), self._log_sd
-        storage.values.copy_(self._critic(ppo.critic.get_latent(seen)).view_as(storage.values))
-        storage.rewards.add_(ppo.gamma * self._cut_short * storage.values)
-        off = (storage.actions.flatten(0, 1) - mean) / log_sd.exp()
-        storage.actions_log_prob.copy_(_log_probability(off, log_sd).view_as(storage.actions_log_prob))
-        shape = storage.actions.shape
-        storage.distribution_params = (mean.view(shape), log_sd.exp().expand(shape).clone())
-        ppo.compute_returns(observed)
+        algorithm.optimizer = torch_module().optim.Adam(parameters, lr=algorithm.learning_rate, fused=True)
 
     def update(self) -> dict[str, float]:
         """PPO's update on the rollout: mean losses, named as rsl_rl does."""
@@ -105,7 +69,7 @@ class ByHand:
         off = (action - mean) / sd
         if ppo.schedule == "adaptive":
             self._follow(log_sd - old_sd.log() + (old_sd**2 + (old_mean - mean) ** 2) / (2 * sd**2) - 0.5)
-        ratio = (_log_probability(off, log_sd) - old_log).exp()
+        ratio = (log_probability(off, log_sd) - old_log).exp()
         free, held = -gain * ratio, -gain * ratio.clamp(1 - ppo.clip_param, 1 + ppo.clip_param)
         # d loss / d log probability: nothing where the clip holds the ratio back
         slope = torch.where((free >= held) | ((ratio - 1).abs() <= ppo.clip_param), free, 0.0) / len(seen)
@@ -129,8 +93,3 @@ class ByHand:
             ppo.learning_rate = min(FASTEST, ppo.learning_rate * FACTOR)
         for group in ppo.optimizer.param_groups:
             group["lr"] = ppo.learning_rate
-
-
-def _log_probability(off: Any, log_sd: Any) -> Any:
-    """Of normal numbers (N, 1), `off` their distances from the mean in sds (N, A)."""
-    return (-0.5 * off * off - log_sd - 0.5 * math.log(2 * math.pi)).sum(dim=-1, keepdim=True)
