@@ -3,7 +3,7 @@
 The arm and the cube of bench.train_images: 40,000 splats on the table, 800 on each of ten bodies. By turns in one run:
 render_many of everything in every world, as it was, and tasks.eyes as it is. Worlds move between pictures; only the
 pictures are timed, or whole ticks of an arena of `push`. Cameras stand, or each world has its own and gets another one
-every 40 ticks, or the camera is on the hand. Differences are in bytes of the pictures that both drew of the same states.
+every 40 ticks, or the camera is on the hand. Differences are those of bytes, in pictures that both drew of one state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from twinproof.tasks.viewpoints import USUAL, Viewpoints
 SIZES, WORLDS = ((64, 48), (128, 128)), (16, 64)
 EPISODE = 40  # ticks until a world gets another camera
 OFF_M, OFF_SHARE = 0.02, 0.02  # how far cameras stand off, how much their focal lengths differ
-ON_HAND = Mount("hand", (0.0, 0.0, -0.15), (1.0, 0.0, 0.0, 0.0))
+ON_HAND = Mount("hand", (0.1, 0.0, -0.05), (1.0, 0.0, 0.0, 0.0))
 
 
 class AllTogether:
@@ -59,7 +59,8 @@ class AllTogether:
 
 def twin_of(folder: Path, size: tuple[int, int], on_hand: bool = False) -> Twin:
     """The bench's twin, its camera's picture cut to a size."""
-    (width, height), twin = size, seen_twin(folder, size[0])
+    width, height = size
+    twin = seen_twin(folder, width)
     front = twin.cameras["front"]
     lens = replace(front.intrinsics, cy=(height - 1) / 2)
     mount = ON_HAND if on_hand else front.mount

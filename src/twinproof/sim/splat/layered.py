@@ -70,9 +70,7 @@ class LayeredWorlds:
     A group that is not placed stays where it is. `threads`: 0 is all that the process may use.
     """
 
-    def __init__(
-        self, splats: Splats, placed: Sequence[str], standing: Collection[str] = (), threads: int = 0
-    ) -> None:
+    def __init__(self, splats: Splats, placed: Sequence[str], standing: Collection[str] = (), threads: int = 0) -> None:
         unknown = sorted({*placed, *standing} - set(splats.groups))
         if unknown:
             raise SplatError(
