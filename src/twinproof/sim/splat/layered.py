@@ -185,9 +185,9 @@ def lay_over(colour, light, more, behind, out):
     height, width = light.shape
     for y in range(height):
         for x in range(width):
-            passes, far = light[y, x], behind.depth[y, x]
+            passes = light[y, x]
             alpha = ONE - passes
-            nearer = far <= ZERO or more[y, x, 0] < far * alpha  # more is alpha times the depth
+            nearer = more[y, x, 0] < alpha * behind.depth[y, x]  # more is alpha times the depth
             for c in range(3):
                 if alpha <= ZERO:
                     out[y, x, c] = behind.shown[y, x, c]
