@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.tasks.looks import DEAR, SCENE, red_cube
+from tests.tasks.looks import DEAR, DOWN, SCENE, red_cube
 from twinproof.nouns.errors import TaskError
 from twinproof.nouns.randomization import Randomization, Range
+from twinproof.nouns.rig import Mount
 from twinproof.nouns.robot import Observation, Picture
 from twinproof.nouns.source import Declared
 from twinproof.nouns.theta import Theta
@@ -210,6 +211,19 @@ def test_a_body_that_stands_is_seen_where_each_world_has_it(tmp_path, holds):
         seen = eyes.see(Stood(model, [[[0, 0, 0], [0, 0, 0.3], [x, 0, 0.03]] for x in (first, second)]))["above"]
         places = np.array([red_at(one)[0] for one in seen])
         np.testing.assert_allclose(places, 31.5 + 60 / 0.77 * (np.array([first, second]) - 0.3), atol=0.7)
+
+
+@pytest.mark.parametrize("holds", ["", "<freejoint/>"])
+def test_a_camera_on_a_body_looks_from_where_each_world_has_it(tmp_path, holds):
+    twin = red_cube(tmp_path)
+    (tmp_path / "scene.xml").write_text(SCENE.replace("<freejoint/>", holds))
+    on_cube = replace(twin.cameras["above"], mount=Mount("cube", (0.1, 0.0, 0.77), DOWN))
+    eyes, model = SplatEyes(replace(twin, cameras={"above": on_cube}), ("above",)), Scene.of(twin).nominal()
+    seen = eyes.see(Stood(model, [[[0, 0, 0], [0, 0, 0.3], [x, 0, 0.03]] for x in (0.3, 0.65)]))["above"]
+    for picture in seen:
+        np.testing.assert_allclose(red_at(picture), [31.5 - 7.8, 23.5], atol=0.7)
+    dark = (seen.max(axis=-1) < 20).mean(axis=(1, 2))  # beside the table, which ends at 0.7
+    assert dark[0] < 0.1 < 0.3 < dark[1]
 
 
 def test_camera_ranges_reach_the_pictures_of_episodes_by_their_seeds(drawable):

@@ -5,9 +5,10 @@ task = with_pictures(push.of(twin, home=home), eyes, tracker=False)     # sees p
 arena = Arena(twin, task, 16, eyes=eyes)
 
 Pictures are bytes (N, height, width, 3) in channels image.CAMERA. On a robot they are the robot's own, brought to the
-same size: `pictures_of`. On the CPU splats are drawn world by world; on a GPU all worlds at
-once (sim/splat/worlds.py), fixed cameras over a background that is drawn once. Where draws move cameras or change their
-lenses (viewpoints.py), each world has its own.
+same size: `pictures_of`. What stands before a fixed camera is drawn once, what moves is laid over it by depth at every
+tick. Where draws move cameras or change their lenses (viewpoints.py), each world has its own: on the CPU
+(sim/splat/layered.py) each keeps its background until its camera moves; on a GPU, which draws all worlds at once
+(sim/splat/worlds.py), it is drawn at every tick, in fewer splats. Through a camera on a hand the CPU draws everything.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class SplatEyes:
         rest = _poses(worlds.xpos, worlds.xquat, [known.index(name) for name in self._moving], np)[0]
         self._T_group_world = Fixed(np.linalg.inv(rest))  # at the scene's own positions
         self._mounts = [Fixed(camera.mount.T_parent_camera) for camera in self._cameras]
+        parents = [camera.mount.parent for camera in self._cameras]
+        self._still = [name == "world" or _stands(model, known.index(name)) for name in parents]
         self._places: tuple[Fixed, list[Fixed]] | None = None  # of the moving bodies, of the cameras' parents
         self._drawn: Any = None  # what draws on a GPU, by camera
         self._layers: Any = None  # what draws on the CPU
@@ -126,8 +129,7 @@ class SplatEyes:
         poses, (mount, at, changes) = np.asarray(moved), where
         places = np.broadcast_to(np.asarray(mount if at is None else at), (len(poses), 4, 4))
         views = Views(self._lenses[k], places, poses, None if changes is None else np.asarray(changes))
-        still = self._cameras[k].mount.parent == "world"
-        pictures = self._layers.over(views) if still else self._layers.together(views)
+        pictures = self._layers.over(views) if self._still[k] else self._layers.together(views)
         if isinstance(moved, np.ndarray):
             return pictures
         import torch
