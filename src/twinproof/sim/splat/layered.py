@@ -137,8 +137,8 @@ class LayeredWorlds:
         self, cloud: Cloud, at: np.ndarray, poses: np.ndarray, lenses: Iterable[np.ndarray], depth: bool
     ) -> list[Picture]:
         """A cloud by cameras at T_camera_world, its groups at `poses`."""
-        views, bands = np.ascontiguousarray((at[:, None] @ poses)[:, :, :3]), self._splats.sh.shape[1]
-        eyes = [Eye(V, lens, engine.NEAR, bands) for V, lens in zip(views, lenses, strict=True)]
+        placed, bands = np.ascontiguousarray((at[:, None] @ poses)[:, :, :3]), self._splats.sh.shape[1]
+        eyes = [Eye(V, lens, engine.NEAR, bands) for V, lens in zip(placed, lenses, strict=True)]
         return [kept.picture for kept in engine.forward_batch(cloud, eyes, self._splats.flat, depth, self._cores)]
 
     @property
