@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.tasks.looks import DEAR, SCENE, red_cube
+from tests.tasks.looks import DEAR, DOWN, SCENE, red_cube
 from twinproof.nouns.errors import TaskError
 from twinproof.nouns.randomization import Randomization, Range
+from twinproof.nouns.rig import Mount
 from twinproof.nouns.robot import Observation, Picture
 from twinproof.nouns.source import Declared
 from twinproof.nouns.theta import Theta
 from twinproof.nouns.twin import Alignment, Body, Twin
 from twinproof.sim.parameters.resolve import parameter
-from twinproof.sim.scene import engine
+from twinproof.sim.render_camera import Camera, Lens
+from twinproof.sim.scene import Scene, engine
+from twinproof.sim.splat.render import render
 from twinproof.tasks import push
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.eyes import SplatEyes, eyes_for, pictures_of, with_pictures
@@ -161,6 +165,65 @@ def test_each_world_sees_through_the_camera_that_its_draw_put_there(drawable):
     # turned by a right angle about its view, from x to y: what was at the right is at the top
     np.testing.assert_allclose(red_at(seen[2]) - middle, [0.0, -7.8], atol=0.7)
     np.testing.assert_allclose(red_at(seen[3]) - middle, [-15.6, 0.0], atol=1.2)
+
+
+def test_a_new_episode_is_seen_through_its_own_camera(drawable):
+    eyes = SplatEyes(drawable, ("above",))
+    first = seen_from(drawable, eyes, MOVED)
+    np.testing.assert_array_equal(seen_from(drawable, eyes, MOVED[::-1]), first[::-1])
+    np.testing.assert_array_equal(seen_from(drawable, eyes, MOVED[1:3]), first[1:3])
+    np.testing.assert_array_equal(seen_from(drawable, SplatEyes(drawable, ("above",)), MOVED), first)
+    np.testing.assert_array_equal(seen_from(drawable, pickle.loads(pickle.dumps(eyes)), MOVED), first)
+    assert len({one.tobytes() for one in first}) == len(MOVED)
+
+
+def test_pictures_are_those_of_all_splats_drawn_together(twin, task):
+    eyes = SplatEyes(twin, ("above",))
+    arena = Arena(twin, with_pictures(task, eyes), 2, play=Play(bank=2, nthread=1), eyes=eyes)
+    seen = arena.reset(setups=[Setup((0.4, 0.0), at, 0.0) for at in ((0.3, 0.0), (0.4, 0.1))])["image.above"]
+    camera = Camera(Lens(64, 48, 60.0, 60.0, 31.5, 23.5), twin.cameras["above"].mount.T_parent_camera)
+    for at, picture in zip(arena.backing.view("xpos")[:, 2] - [0.3, 0.0, 0.03], seen, strict=True):
+        moved = np.eye(4)
+        moved[:3, 3] = at
+        wanted = 255 * render(eyes.splats, camera, moved={"cube": moved}).over()
+        gaps = np.abs(picture - np.round(wanted))
+        assert np.percentile(gaps, 95) <= 1
+        assert gaps.max() <= 110  # where the cube stands in the table's splats
+
+
+class Stood:
+    """Worlds for who draws, their bodies put where one likes."""
+
+    def __init__(self, model, xpos):
+        self.xp, self.model, self.patient = np, model, True
+        self._held = {"xpos": np.array(xpos), "xquat": np.tile([1.0, 0, 0, 0], (*np.shape(xpos)[:2], 1))}
+
+    def view(self, name):
+        return self._held[name]
+
+
+@pytest.mark.parametrize("holds", ["", "<freejoint/>"])
+def test_a_body_that_stands_is_seen_where_each_world_has_it(tmp_path, holds):
+    twin = red_cube(tmp_path)
+    (tmp_path / "scene.xml").write_text(SCENE.replace("<freejoint/>", holds))
+    eyes, model = SplatEyes(twin, ("above",)), Scene.of(twin).nominal()
+    for first, second in ((0.3, 0.4), (0.35, 0.3)):
+        seen = eyes.see(Stood(model, [[[0, 0, 0], [0, 0, 0.3], [x, 0, 0.03]] for x in (first, second)]))["above"]
+        places = np.array([red_at(one)[0] for one in seen])
+        np.testing.assert_allclose(places, 31.5 + 60 / 0.77 * (np.array([first, second]) - 0.3), atol=0.7)
+
+
+@pytest.mark.parametrize("holds", ["", "<freejoint/>"])
+def test_a_camera_on_a_body_looks_from_where_each_world_has_it(tmp_path, holds):
+    twin = red_cube(tmp_path)
+    (tmp_path / "scene.xml").write_text(SCENE.replace("<freejoint/>", holds))
+    on_cube = replace(twin.cameras["above"], mount=Mount("cube", (0.1, 0.0, 0.77), DOWN))
+    eyes, model = SplatEyes(replace(twin, cameras={"above": on_cube}), ("above",)), Scene.of(twin).nominal()
+    seen = eyes.see(Stood(model, [[[0, 0, 0], [0, 0, 0.3], [x, 0, 0.03]] for x in (0.3, 0.65)]))["above"]
+    for picture in seen:
+        np.testing.assert_allclose(red_at(picture), [31.5 - 7.8, 23.5], atol=0.7)
+    dark = (seen.max(axis=-1) < 20).mean(axis=(1, 2))  # beside the table, which ends at 0.7
+    assert dark[0] < 0.1 < 0.3 < dark[1]
 
 
 def test_camera_ranges_reach_the_pictures_of_episodes_by_their_seeds(drawable):

@@ -5,9 +5,10 @@ task = with_pictures(push.of(twin, home=home), eyes, tracker=False)     # sees p
 arena = Arena(twin, task, 16, eyes=eyes)
 
 Pictures are bytes (N, height, width, 3) in channels image.CAMERA. On a robot they are the robot's own, brought to the
-same size: `pictures_of`. On the CPU splats are drawn world by world; on a GPU all worlds at
-once (sim/splat/worlds.py), fixed cameras over a background that is drawn once. Where draws move cameras or change their
-lenses (viewpoints.py), each world has its own.
+same size: `pictures_of`. What stands before a fixed camera is drawn once, what moves is laid over it by depth at every
+tick. Where draws move cameras or change their lenses (viewpoints.py), each world has its own: on the CPU
+(sim/splat/layered.py) each keeps its background until its camera moves; on a GPU, which draws all worlds at once
+(sim/splat/worlds.py), it is drawn at every tick, in fewer splats. Through a camera on a hand the CPU draws everything.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from twinproof.nouns.splat_files import read_ply
 from twinproof.nouns.splats import Splats
 from twinproof.nouns.twin import Twin, TwinCamera
 from twinproof.sim.parameters.base import names, nearest
-from twinproof.sim.render_camera import Camera, Lens
+from twinproof.sim.render_camera import Lens
 from twinproof.sim.scene import Scene
 from twinproof.sim.worlds import Worlds
 from twinproof.tasks.sensed import Array, Fixed, Sensed
@@ -83,14 +84,19 @@ class SplatEyes:
         self._lenses = [Lens(*_scaled(camera, width)) for camera in self._cameras]
         self.splats = grouped(twin)
         scene = Scene.of(twin)
-        known = names(scene.nominal(), "body")
+        model: Any = scene.nominal()
+        known = names(model, "body")
         self._moving = [name for name in self.splats.groups if name in known and known.index(name) > 0]
+        self._standing = [name for name in self._moving if _stands(model, known.index(name))]
         worlds = Worlds(scene, 1)
         rest = _poses(worlds.xpos, worlds.xquat, [known.index(name) for name in self._moving], np)[0]
         self._T_group_world = Fixed(np.linalg.inv(rest))  # at the scene's own positions
         self._mounts = [Fixed(camera.mount.T_parent_camera) for camera in self._cameras]
+        parents = [camera.mount.parent for camera in self._cameras]
+        self._still = [name == "world" or _stands(model, known.index(name)) for name in parents]
         self._places: tuple[Fixed, list[Fixed]] | None = None  # of the moving bodies, of the cameras' parents
-        self._drawn: Any = None
+        self._drawn: Any = None  # what draws on a GPU, by camera
+        self._layers: Any = None  # what draws on the CPU
 
     def see(self, backing: Shown, drawn: Viewpoints | None = None) -> dict[str, Array]:
         """A picture of each camera, as the worlds stand now; with `drawn`, each world's cameras are off as it says."""
@@ -116,16 +122,14 @@ class SplatEyes:
         return found
 
     def _on_host(self, k: int, where: Where, moved: Array) -> Array:
-        from twinproof.sim.splat.render import render_many
+        from twinproof.sim.splat.layered import LayeredWorlds, Views
 
+        if self._layers is None:
+            self._layers = LayeredWorlds(self.splats, self._moving, self._standing)
         poses, (mount, at, changes) = np.asarray(moved), where
         places = np.broadcast_to(np.asarray(mount if at is None else at), (len(poses), 4, 4))
-        usual = self._lenses[k]
-        lenses = [usual] * len(poses) if changes is None else [usual.changed(*map(float, row)) for row in changes]
-        cameras = [Camera(lens, place) for lens, place in zip(lenses, places, strict=True)]
-        groups = [dict(zip(self._moving, row, strict=True)) for row in poses]
-        drawn = np.stack([image.over() for image in render_many(self.splats, cameras, moved=groups)])
-        pictures = np.round(255 * np.clip(drawn, 0, 1)).astype(np.uint8)
+        views = Views(self._lenses[k], places, poses, None if changes is None else np.asarray(changes))
+        pictures = self._layers.over(views) if self._still[k] else self._layers.together(views)
         if isinstance(moved, np.ndarray):
             return pictures
         import torch
@@ -239,6 +243,11 @@ def grouped(twin: Twin) -> Splats:
         first, count = body.splats or (0, 0)
         group[first : first + count] = k + 1
     return replace(whole, group=group, groups=("of no body", *(body.name for body in bodies)))
+
+
+def _stands(model: Any, body: int) -> bool:
+    """Whether nothing moves a body within an episode."""
+    return int(model.body_weldid[body]) == 0 and int(model.body_mocapid[body]) < 0
 
 
 def _poses(xpos: Array, xquat: Array, bodies: Array, xp: Any) -> Array:

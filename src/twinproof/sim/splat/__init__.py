@@ -6,5 +6,6 @@ The way of one picture, and the file that holds each step:
     tiles.py    depth sort, then a list of splats for every 16 × 16 tile
     blend.py    ellipses over pixels    discs.py    discs over pixels          forward and backward in each
     engine.py   the steps in order, on threads, for one camera or a batch
+    layered.py        many worlds at once: what stands is drawn once, what moves is laid over it (worlds.py: on a GPU)
     torch_render.py   the same as a torch function; reference.py: the dense float64 oracle; cuda.py: gsplat
 """

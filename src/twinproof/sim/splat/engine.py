@@ -71,6 +71,13 @@ def cloud_of(*arrays: np.ndarray) -> Cloud:
     return Cloud(m, q, s, o, c, g, np.empty((0, project.READY)))
 
 
+def readied(cloud: Cloud, threads: int) -> Cloud:
+    """The same with every splat prepared: for who draws it many times."""
+    ready = cloud._replace(ready=np.empty((len(cloud.means), project.READY)))
+    spread(lambda span: project.prepare(ready, *span), blocks(len(cloud.means)), threads)
+    return ready
+
+
 class _Writable:
     """The same memory without the read-only mark."""
 
@@ -137,9 +144,8 @@ def backward(cloud: Cloud, kept: Kept, flow: Flow, flat: bool, more: bool, threa
 
 def forward_batch(cloud: Cloud, eyes: Sequence[Eye], flat: bool, more: bool, threads: int) -> list[Kept]:
     """One picture for each camera. Many cameras go to the threads whole, a few are each cut up."""
-    if len(eyes) >= SHARED:
-        cloud = cloud._replace(ready=np.empty((len(cloud.means), project.READY)))
-        spread(lambda span: project.prepare(cloud, *span), blocks(len(cloud.means)), threads)
+    if len(eyes) >= SHARED and not len(cloud.ready):
+        cloud = readied(cloud, threads)
     if len(eyes) >= 2 * threads:
         return spread(lambda eye: forward(cloud, eye, flat, more, 1), eyes, threads)
     return [forward(cloud, eye, flat, more, threads) for eye in eyes]
