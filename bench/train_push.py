@@ -238,7 +238,7 @@ def main(device: str, path: Path | None, worlds: int, only: Sequence[str] = ()) 
     result: dict[str, Any] = {"worlds": worlds, "device": device, "bar": 500_000}
     sections: dict[str, Callable[[], Any]] = {}
     if not only:
-        sections["accuracy"] = lambda: accuracy(PUSHES if device != "cpu" else 8)
+        sections["accuracy"] = lambda: accuracy(PUSHES)
     chosen = VARIANTS if device != "cpu" else {"as it is": VARIANTS["as it is"]}
     work = kernels if "--kernels" in sys.argv else learned if "--learned" in sys.argv else throughput
     for name, variant in {k: v for k, v in chosen.items() if not only or k in only}.items():
