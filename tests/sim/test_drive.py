@@ -118,3 +118,21 @@ def test_a_drive_that_is_none_is_refused() -> None:
         law_of(Drive(network={"layers": 1}, arrays={"network/mean": np.zeros(3)}))
     with pytest.raises(PosteriorError, match="unknown key 'strength'"):
         law_of(Drive({"hinge": {"strength": 1.0}}))
+
+
+def test_what_a_world_is_told_does_not_depend_on_how_many_stand_beside_it() -> None:
+    rng = np.random.default_rng(0)
+    domain = Domain(rng.normal(size=6), rng.uniform(0.5, 2, 6), rng.normal(size=(40, 6)), 3.0)
+    waves, phases, weights = rng.normal(size=(6, 6, 96)), rng.uniform(0, 6, (6, 96)), rng.normal(size=(6, 96, 2))
+    residual = ResidualDynamics(domain, waves, phases, weights, np.ones(2))
+    shape = ((1, 8, 16), (1, 16)), ((1, 16, 1), (1, 1))
+    layers = tuple((rng.normal(size=w), rng.normal(size=b)) for w, b in shape)
+    ends = np.full((1, 8), -9.0), np.full((1, 8), 9.0)
+    net = ActuatorNet(("hinge",), 4, 1, 0.004, np.zeros((1, 8)), np.ones((1, 8)), *ends, layers, *np.ones((2, 1)))
+    states, seen = rng.normal(size=(50, 6)), rng.normal(size=(1, 50, 8))
+    whole, torque = residual.torque(states), net.torque(seen)
+    assert np.abs(whole).min() > 1e-9
+    assert np.abs(torque).max() > 0.1
+    for some in (slice(0, 1), slice(3, 4), slice(7, 20), slice(1, 50)):
+        np.testing.assert_array_equal(residual.torque(states[some]), whole[some])
+        np.testing.assert_array_equal(net.torque(seen[:, some]), torque[:, some])

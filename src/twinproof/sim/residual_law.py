@@ -35,9 +35,10 @@ class Domain:
 
     def distance(self, inputs: Float[np.ndarray, "n inputs"]) -> Float[np.ndarray, "n"]:
         """To the nearest calibration state, in radii: 1 and less is inside."""
+        from twinproof.sim.residual_kernels import nearest
+
         at = (inputs - self.centre) / self.scale
-        square = (at**2).sum(1)[:, None] - 2 * at @ self.places.T + (self.places**2).sum(1)
-        return np.asarray(np.sqrt(np.maximum(square.min(axis=1), 0.0)) / self.radius)
+        return np.asarray(np.sqrt(nearest(np.ascontiguousarray(at), np.ascontiguousarray(self.places))) / self.radius)
 
     def weight(self, inputs: Float[np.ndarray, "n inputs"]) -> Float[np.ndarray, "n"]:
         """1 inside, 0 outside, smooth between."""
@@ -61,9 +62,10 @@ class ResidualDynamics(Law):
 
     def members(self, inputs: Float[np.ndarray, "n inputs"]) -> Float[np.ndarray, "members n outputs"]:
         """What each member says, without the domain."""
+        from twinproof.sim.residual_kernels import said
+
         at = (inputs - self.domain.centre) / self.domain.scale
-        features = np.cos(at @ self.waves + self.phases[:, None])
-        return np.asarray(features @ self.weights)
+        return np.asarray(said(*map(np.ascontiguousarray, (at, self.waves, self.phases, self.weights))))
 
     def torque(self, inputs: Float[np.ndarray, "n inputs"]) -> Float[np.ndarray, "n outputs"]:
         """The correction."""
