@@ -35,8 +35,9 @@ from twinproof.train.written import Origin, policy_of
 
 PICTURE_WORLDS = 2048
 WORLDS, REPEATS, ITERATIONS, TARGET, LONGEST_S = 4096, 3, 8, 0.95, 120.0
+SEEDS = 3
 PUSH = Ppo(rollout=24, kl=0.0, epochs=3, minibatches=4, hidden=HIDDEN)
-REACH = Ppo(rollout=24, kl=0.0, epochs=5, minibatches=4, hidden=HIDDEN)
+REACH = Ppo(rollout=24, epochs=5, minibatches=4, hidden=HIDDEN)  # at a fixed rate one seed in three did not learn
 
 OFF_POLICY = OffPolicy(rollout=24, updates=2, share=4, kept=2**20, hidden=(256, 256))
 
