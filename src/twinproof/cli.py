@@ -73,6 +73,7 @@ COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "update": (cli_twin.Update, cli_twin.update),
     "study sensitivity": (cli_twin.StudySensitivity, cli_twin.study_sensitivity),
     "study transfer": (cli_study.StudyTransfer, cli_study.study_transfer),
+    "study pool": (cli_study.StudyPool, cli_study.study_pool),
     "identify": (cli_identify.Identify, cli_identify.identify),
     "excite": (cli_identify.Excite, cli_identify.excite),
     "randomize": (cli_randomize.Randomize, cli_randomize.randomize),

@@ -1,4 +1,4 @@
-"""The command of the transfer study: which way of randomising brings a policy from the twin to reality."""
+"""The commands of the transfer study: which way of randomising brings a policy from the twin to reality."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class StudyTransfer:
     robot: str = ""
     """Reality: 'lab:BENCH?plant=0', or a Python file whose robot() gives a driver."""
     variants: tuple[str, ...] = ("nominal", "wide", "point", "posterior")
-    """What is compared: nominal, wide, point, wide_identified, mild, posterior, strong; with cameras also visual and
-    dynamics (docs/study.md)."""
+    """What is compared: nominal, wide, point, wide_identified, mild, posterior, strong, posterior_error; with cameras
+    also visual and dynamics (docs/study.md)."""
     reconstruct: Literal["", "on", "off", "both"] = ""
     """Every variant with the encoders' zeros that pictures told, without, or both. Default: nominal and wide without,
     the others with them."""
@@ -77,6 +77,31 @@ class StudyTransfer:
     """cpu, cuda or cuda:N."""
     train_only: bool = False
     """Stop when all policies are trained."""
+
+
+@dataclass(frozen=True)
+class StudyPool:
+    """Several transfer studies of one design, each of another robot, as one table: robots are the units.
+
+    examples:
+      twinproof study pool study_of_robot_1 study_of_robot_2 study_of_robot_3 --out pool
+
+    Studies of one design differ in their robot alone: the same variants, seeds, domains and training.
+    """
+
+    studies: Positional[tuple[Path, ...]]
+    """Folders of finished studies."""
+    out: Path
+    """Where pool.md, pool.png and pool.json go."""
+
+
+def study_pool(config: StudyPool) -> int:
+    """`twinproof study pool`."""
+    from twinproof.study_pool import write_pool
+
+    for line in [*write_pool(config.studies, config.out), f"figure: {config.out / 'pool.png'}"]:
+        _say(line)
+    return 0
 
 
 def study_transfer(config: StudyTransfer) -> int:

@@ -49,7 +49,7 @@ def write_page(plan: Plan, policies: Mapping[str, Sequence[Path]], trials: Path,
     for more in (gap_lines(rows), ranks(summary)):
         page += ["", *more] if more else []
     write_whole(out / "transfer.md", "\n".join([*page, ""]).encode())
-    _draw(rows, out / "transfer.png")
+    draw(rows, out / "transfer.png")
     return page
 
 
@@ -62,7 +62,8 @@ def _own(policies: Mapping[str, Sequence[Path]]) -> dict[str, list[float]]:
     return found
 
 
-def _draw(rows: Sequence[Row], path: Path) -> None:
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """The figure: success of every variant in each domain, with intervals over its units."""
     import matplotlib
 
     matplotlib.use("Agg")
