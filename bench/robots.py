@@ -1,0 +1,80 @@
+"""The transfer study over robots: each made anew, recorded, identified, trained for and tried; robots are the units.
+
+`python -m bench.robots OUT`               plants 1 to 8, on one core about six minutes each; a stopped one goes on
+`python -m bench.robots OUT 100 101 102`   others
+`python -m bench.robots OUT --effects`     then: the same policies in realities that have one unmodelled effect, or none
+
+Plants 100 to 102 are for trying settings out; the settings here were found there. Scored are 1 to 8.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import twinproof
+
+HERE = Path(__file__).parent
+JOB = Path(twinproof.__file__).parent / "jobs" / "pendulum.toml"
+SCORED = tuple(range(1, 9))
+ALONE = ("off", "cable_drag", "gear_ripple", "table_flex")
+STUDY = (
+    *("--task", "reach", "--seeds", "1", "--steps", "1200000", "--worlds", "256"),
+    *("--variants", "wide", "point", "posterior", "posterior_error", "--domains", "real=4", "twin=4"),
+)
+
+
+def job(plant: int, out: Path) -> Path:
+    """The demo's job for another robot, with what is stated of every one."""
+    text = JOB.read_text()
+    for old, new in (
+        ('name = "pendulum"', f'name = "pendulum_{plant}"'),
+        ("[lab]\n", f"[lab]\nseed = {plant}\n"),
+        ("[randomize]\n", f'[randomize]\nextra = "{HERE / "robots_ranges.toml"}"\n'),
+    ):
+        if text.count(old) != 1:
+            raise SystemExit(f"{JOB.name} has {text.count(old)} of {old!r}; this bench changes one.")
+        text = text.replace(old, new)
+    path = out / f"pendulum_{plant}.toml"
+    path.write_text(text)
+    return path
+
+
+def twinproof_does(*arguments: object) -> None:
+    """A command, as a user gives it."""
+    subprocess.run([sys.executable, "-m", "twinproof", *map(str, arguments)], check=True)
+
+
+def effects(out: Path, plants: tuple[int, ...]) -> None:
+    """The policies that are trained, tried on the same robots with fewer of the effects that no model has."""
+    for some in ALONE:
+        studies = []
+        for plant in plants:
+            study = out / some / f"plant_{plant}"
+            if not (study / "transfer.json").is_file():
+                shutil.copytree(out / f"plant_{plant}" / "store", study / "store", dirs_exist_ok=True)
+                robot = f"lab:pendulum?plant={plant}&effects={some}"
+                twinproof_does("study", "transfer", out / f"run_{plant}", *STUDY, "--robot", robot, "--out", study)
+            studies.append(study)
+        twinproof_does("study", "pool", *studies, "--out", out / some / "pool")
+
+
+def main(out: Path, plants: tuple[int, ...]) -> None:
+    """Every robot's run and study, then the pool."""
+    out.mkdir(parents=True, exist_ok=True)
+    studies = []
+    for plant in plants:
+        run, study = out / f"run_{plant}", out / f"plant_{plant}"
+        if not (study / "transfer.json").is_file():
+            twinproof_does("run", job(plant, out), "--until", "randomize", "--out", run)
+            twinproof_does("study", "transfer", run, *STUDY, "--robot", f"lab:pendulum?plant={plant}", "--out", study)
+        studies.append(study)
+    twinproof_does("study", "pool", *studies, "--out", out / "pool")
+
+
+if __name__ == "__main__":
+    plain = [each for each in sys.argv[1:] if each != "--effects"]
+    work = effects if "--effects" in sys.argv else main
+    work(Path(plain[0]), tuple(map(int, plain[1:])) or SCORED)
