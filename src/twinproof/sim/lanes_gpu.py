@@ -20,6 +20,8 @@ import mujoco
 import mujoco_warp as mjw
 import warp as wp
 
+from twinproof.sim.worlds_kernels import INTEGRATE
+
 LANES = 2  # beside the stream that everything begins and ends on
 NEEDS_ORDER = mujoco.mjtEnableBit.mjENBL_SLEEP | mujoco.mjtEnableBit.mjENBL_ENERGY
 
@@ -61,8 +63,32 @@ class Lanes:
                 self._device.stream.wait_event(event)
 
 
-def describe(m: Any, d: Any, lanes: Lanes, read: bool) -> None:
-    """Everything that follows from positions and velocities: poses, contacts, inertia, rows, velocities, sensors."""
+def describe(m: Any, d: Any, lanes: Lanes | None, read: bool) -> None:
+    """Everything that follows from positions and velocities: poses, contacts, inertia, rows, velocities, sensors. One
+    long chain where there are no lanes."""
+    if lanes is None:
+        mjw.fwd_position(m, d, factorize=False)
+        mjw.fwd_velocity(m, d)
+    else:
+        _side_by_side(m, d, lanes)
+    if read:
+        d.sensordata.zero_()
+        mjw.sensor_pos(m, d)
+        mjw.sensor_vel(m, d)
+
+
+def integrate(m: Any, d: Any, read: bool) -> None:
+    """From forces to the next positions and velocities."""
+    mjw.fwd_actuation(m, d)
+    mjw.fwd_acceleration(m, d, factorize=True)
+    mjw.solve(m, d)
+    if m.opt.run_rne_postconstraint or (read and m.sensor_rne_postconstraint):
+        mjw.rne_postconstraint(m, d)
+    mjw.sensor_acc(m, d, skip_rne_postconstraint=True)
+    INTEGRATE[m.opt.integrator](m, d)
+
+
+def _side_by_side(m: Any, d: Any, lanes: Lanes) -> None:
     mjw.kinematics(m, d)
     with lanes.beside(0, lanes.mark()):
         mjw.collision(m, d)
@@ -76,7 +102,3 @@ def describe(m: Any, d: Any, lanes: Lanes, read: bool) -> None:
     mjw.transmission(m, d)
     mjw.fwd_velocity(m, d)
     lanes.join(touching, inertia)
-    if read:
-        d.sensordata.zero_()
-        mjw.sensor_pos(m, d)
-        mjw.sensor_vel(m, d)

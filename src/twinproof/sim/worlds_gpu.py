@@ -26,12 +26,12 @@ from twinproof.sim.divergence import Divergence, Limits, explain
 from twinproof.sim.fields_gpu import CONTROL, SENSOR, DeviceChannels, DeviceFields, all_rows, put
 from twinproof.sim.history import delays_sensors
 from twinproof.sim.history_gpu import sensed_before, sent_before
-from twinproof.sim.lanes_gpu import Lanes, describe, loosens
+from twinproof.sim.lanes_gpu import Lanes, describe, integrate, loosens
 from twinproof.sim.parameters.base import nearest
 from twinproof.sim.population import Population, control_names
 from twinproof.sim.scene import Scene
 from twinproof.sim.touch import TouchSensors, with_touch
-from twinproof.sim.worlds_kernels import INTEGRATE, check_supported, guard, keep_columns, rows_for, sensing
+from twinproof.sim.worlds_kernels import check_supported, guard, keep_columns, rows_for, sensing
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -289,38 +289,20 @@ class GpuWorlds:
                 if k and self._lanes is None:
                     mjw.step(m, d)
                     continue
-                if k and self._lanes is not None:
+                if k:
                     describe(m, d, self._lanes, read)
-                self._integrate(read)
+                integrate(m, d, read)
         state = [getattr(d, name) for name in SAVED]
         wp.launch(
             guard, self.count, [self._allowed, d.ctrl, nstep, *self._saved.values()], [*state, self._flag, self._age]
         )
         self._describe()
 
-    def _integrate(self, read: bool) -> None:
-        """From forces to the next positions and velocities."""
-        m, d = self.model, self.data
-        mjw.fwd_actuation(m, d)
-        mjw.fwd_acceleration(m, d, factorize=True)
-        mjw.solve(m, d)
-        if m.opt.run_rne_postconstraint or (read and m.sensor_rne_postconstraint):
-            mjw.rne_postconstraint(m, d)
-        mjw.sensor_acc(m, d, skip_rne_postconstraint=True)
-        INTEGRATE[m.opt.integrator](m, d)
-
     def _describe(self) -> None:
         """Everything that follows from positions and velocities; what follows from forces stays as it was."""
         m, d = self.model, self.data
         wp.copy(self._sensed, d.sensordata)
-        if self._lanes is not None:
-            describe(m, d, self._lanes, read=True)
-        else:
-            mjw.fwd_position(m, d, factorize=False)
-            d.sensordata.zero_()
-            mjw.sensor_pos(m, d)
-            mjw.fwd_velocity(m, d)
-            mjw.sensor_vel(m, d)
+        describe(m, d, self._lanes, read=True)
         wp.launch(
             keep_columns, (self.count, self._late_columns.size), [self._late_columns, self._sensed, 1], [d.sensordata]
         )
