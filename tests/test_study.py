@@ -8,6 +8,7 @@ import pytest
 
 from tests.evidence import chain
 from tests.sim.motions import PENDULUM
+from twinproof import cli_evaluate
 from twinproof.cli import main
 from twinproof.cli_study import StudyTransfer, _plan
 from twinproof.fleet.local import Here
@@ -19,7 +20,7 @@ from twinproof.nouns.split import Split
 from twinproof.reconstruct.declare import declared
 from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.scene import Scene
-from twinproof.study import train_one, trained
+from twinproof.study import examined, train_one, trained
 from twinproof.study_page import write_page
 from twinproof.study_plan import Plan, variants, with_gaps
 from twinproof.study_table import Row, gap_lines, ranks, reasons, table, verdict, verdicts
@@ -319,3 +320,12 @@ def test_a_study_without_a_reality_or_with_a_wrong_place_says_so(run, tmp_path, 
     with pytest.raises(SystemExit):
         main(["study", "transfer", str(run), "--out", str(tmp_path / "study"), *more])
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("change", "told"), [("", "a study of ways"), ("stated delays", "stated delays")])
+def test_what_changed_since_the_holdout_was_open_is_passed_on(run, tmp_path, monkeypatch, change, told):
+    opened = []
+    monkeypatch.setattr(cli_evaluate, "panel", lambda config: config.out.mkdir(parents=True))
+    monkeypatch.setattr(cli_evaluate, "evaluate", lambda config: opened.append(config.change))
+    examined(Plan(run, SMALL), {}, tmp_path, {"task": "reach"}, "lab:pendulum", change)
+    assert [each.startswith(told) for each in opened] == [True]

@@ -77,6 +77,8 @@ class StudyTransfer:
     """cpu, cuda or cuda:N."""
     train_only: bool = False
     """Stop when all policies are trained."""
+    change: str = ""
+    """What changed since the holdout was last open, where something was fitted after it; the ledger keeps it."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def study_transfer(config: StudyTransfer) -> int:
         panel["cameras"] = list(config.cameras)
     if config.home:
         panel["home"] = list(config.home)
-    trials = study.examined(plan, policies, config.out, panel, config.robot)
+    trials = study.examined(plan, policies, config.out, panel, config.robot, config.change)
     for line in [*write_page(plan, policies, trials, config.out), f"figure: {config.out / 'transfer.png'}"]:
         _say(line)
     return 0

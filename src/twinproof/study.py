@@ -69,9 +69,12 @@ def trained(plan: Plan, out: Path, where: Where, progress: Progress) -> dict[str
     return found
 
 
-def examined(plan: Plan, policies: dict[str, list[Path]], out: Path, panel: dict[str, Json], robot: str) -> Path:
+def examined(
+    plan: Plan, policies: dict[str, list[Path]], out: Path, panel: dict[str, Json], robot: str, change: str = ""
+) -> Path:
     """The folder of the trials that every policy sat, in the twin and in reality. Another panel, and other policies on
-    the same one, lie beside it: a study may grow by variants and seeds."""
+    the same one, lie beside it: a study may grow by variants and seeds. `change`: what changed since the holdout was
+    last open, beside the policies."""
     sat = [[name, [folder.parent.name for folder in folders]] for name, folders in policies.items()]
     frozen = out / f"panel-{content_key('panel', panel)[:12]}"
     trials = out / f"trials-{content_key('trials', panel, sat)[:12]}"
@@ -92,7 +95,7 @@ def examined(plan: Plan, policies: dict[str, list[Path]], out: Path, panel: dict
                 robot=robot,
                 home=_tuples(panel).get("home", ()),
                 again=0,  # a study counts successes; what failed is not asked
-                change="a study of ways to randomise, with policies of its own",
+                change=change or "a study of ways to randomise, with policies of its own",
             )
         )
     return trials
