@@ -13,7 +13,7 @@ from PIL import Image
 
 from tests.randomize.made import ROOM, made, posterior, room, twin_of
 from twinproof import cli
-from twinproof.nouns.errors import ConfigError, StoreError, TwinError
+from twinproof.nouns.errors import ConfigError, RandomizationError, StoreError, TwinError
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.splat_files import write_ply
 from twinproof.nouns.splats import SH0, Splats
@@ -257,5 +257,5 @@ def test_settings_that_cannot_be_are_refused(folders: Path, tmp_path: Path) -> N
     (tmp_path / "other").mkdir()
     other.save(tmp_path / "other" / "ranges")
     room(tmp_path / "scene").save(tmp_path / "other" / "twin")
-    with pytest.raises(ConfigError, match="the randomization belongs to the twin eeeeeeeeeeeeeeee"):
+    with pytest.raises(RandomizationError, match="the randomization belongs to the twin eeeeeeeeeeeeeeee"):
         run(asked(tmp_path / "other", tmp_path / "out"))

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.test_drive import MOTOR
 from tests.train.folders import folders, ranges
 from twinproof.nouns.drive import Drive
-from twinproof.nouns.errors import ConfigError, TaskError
+from twinproof.nouns.errors import ConfigError, RandomizationError, TaskError
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import Theta
@@ -17,6 +17,7 @@ from twinproof.nouns.twin import Twin
 from twinproof.tasks.arena import Arena
 from twinproof.train.command import run
 from twinproof.train.ground import Asked, Ground, _known, open_arena
+from twinproof.train.gym_lerobot import LeRobotEnv
 
 DRIVE = Drive({"hinge": plain(MOTOR)}, {"joint.hinge.damping": (0.05, 0.01)})
 
@@ -63,6 +64,19 @@ def test_training_says_what_moves_its_worlds(driven: tuple[Path, Path]) -> None:
                       judged=2, probe=False, drive=on)  # fmt: skip
         run(asked, say=said.append)
         assert said[0].startswith(words)
+
+
+def test_ranges_of_another_twin_are_refused_wherever_worlds_are_made(driven: tuple[Path, Path]) -> None:
+    twin, _ = driven
+    strange = twin.with_name("strange")
+    replace(ranges(), parents={"twin": "e" * 64}).save(strange)
+    whose = "the randomization belongs to the twin eeeeeeeeeeeeeeee, and"
+    with pytest.raises(RandomizationError, match=whose):
+        Ground.of(Asked(twin, strange, "reach", "ppo", twin.with_name("policy")))
+    with pytest.raises(RandomizationError, match=whose):
+        open_arena(twin, "reach", 3, strange)
+    with pytest.raises(RandomizationError, match=whose):
+        LeRobotEnv(twin, randomization=strange)
 
 
 def test_what_is_learned_in_may_be_coarse_and_what_judges_is_not(driven: tuple[Path, Path]) -> None:

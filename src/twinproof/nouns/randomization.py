@@ -152,6 +152,15 @@ class Randomization(Artifact):
         of_all = self.strength * strength if only is None else self.strength
         return replace(self, ranges=ranges, draws=rows[keep], strength=of_all)
 
+    def check_twin(self, hash: str) -> None:
+        """The ranges are of this twin, where they name one."""
+        known = self.parents.get("twin", hash)
+        if known != hash:
+            raise RandomizationError(
+                f"the randomization belongs to the twin {known[:16]}, and {hash[:16]} was given. Give that one, or "
+                "make ranges for this one with `twinproof randomize`."
+            )
+
     def covers(self, posterior: Posterior) -> dict[str, float]:
         """For each parameter that both know: the share of the posterior, for a new instance, inside the range."""
         rows = dict(zip(posterior.ids, posterior.new_instance_draws.T, strict=True))

@@ -49,11 +49,7 @@ def run(asked: Asked, progress: Progress = quiet) -> dict[str, Json]:
             f"{asked.count} pictures of width {asked.width} were asked for. Ask for 1 or more, 8 pixels or more."
         )
     twin, randomization = Twin.load(asked.twin), Randomization.load(asked.randomization)
-    known = randomization.parents.get("twin")
-    if known is not None and known != twin.hash:
-        raise ConfigError(
-            f"the randomization belongs to the twin {known[:16]}, and {twin.hash[:16]} was given. Give that one."
-        )
+    randomization.check_twin(twin.hash)
     looks = asked.looks
     if looks == "auto":
         looks = "splats" if "splats.ply" in twin.files else "meshes"

@@ -142,7 +142,7 @@ class Ground:
     def of(asked: Asked, dress: Dress | None = None) -> Ground:
         """Reads everything that was asked for."""
         twin = Twin.load(asked.twin)
-        draws = Randomization.load(asked.randomization) if asked.randomization else None
+        draws = ranges_of(twin, asked.randomization)
         if draws is not None and asked.strength != 1.0:
             draws = draws.at(asked.strength)
         task = task_named(asked.task, twin, home=home_of(asked.home), relative=asked.relative)
@@ -267,10 +267,19 @@ def _known(draws: Randomization | None) -> Theta:
     return Theta({entry.id: entry.point for entry in told})
 
 
+def ranges_of(twin: Twin, folder: Path | None) -> Randomization | None:
+    """The ranges in a folder, which are this twin's."""
+    if folder is None:
+        return None
+    found = Randomization.load(folder)
+    found.check_twin(twin.hash)
+    return found
+
+
 def open_arena(
     twin: Path, task: str, count: int, randomization: Path | None = None, home: tuple[str, ...] = (), seed: int = 0
 ) -> Arena:
     """An arena of a twin's folder with a task by its name; ended worlds begin anew by themselves."""
     scene = Twin.load(twin)
-    draws = None if randomization is None else Randomization.load(randomization)
+    draws = ranges_of(scene, randomization)
     return Arena(scene, task_named(task, scene, home=home_of(home), relative=True), count, draws=draws, seed=seed)

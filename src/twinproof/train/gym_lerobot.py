@@ -19,11 +19,11 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from twinproof.nouns.errors import TaskError
-from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.twin import Twin
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.eyes import PREFIX, SplatEyes, with_pictures
 from twinproof.tasks.named import home_of, task_named
+from twinproof.train.ground import ranges_of
 from twinproof.train.gym import LEROBOT_ID, TaskEnv
 
 JOINTS = "joint_position"
@@ -53,7 +53,7 @@ class LeRobotEnv(gymnasium.Env):  # type: ignore[misc]
         spec = task_named(task, found, home=home_of(home), relative=True)
         eyes = SplatEyes(found, tuple(cameras), width) if cameras else None
         spec = spec if eyes is None else with_pictures(spec, eyes)
-        draws = None if randomization is None else Randomization.load(Path(randomization))
+        draws = ranges_of(found, None if randomization is None else Path(randomization))
         play = Play(lean=eyes is None)
         self._env = TaskEnv(Arena(found, spec, 1, draws=draws, seed=seed + world, play=play, eyes=eyes))
         self._channels = spec.deployable.observations
