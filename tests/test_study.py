@@ -54,11 +54,13 @@ def test_variants_differ_in_dynamics_alone(run):
 def limited(run, tmp_path_factory):
     """A run whose robot has limits, as training needs them."""
     folder = tmp_path_factory.mktemp("limited")
-    for name in ("posterior", "randomization"):
-        (folder / name).symlink_to(run / name)
+    (folder / "posterior").symlink_to(run / "posterior")
     (folder / "files").mkdir()
     scene = Scene(PENDULUM.replace("<motor ", '<motor ctrlrange="-2 2" ').replace('"0.004"', '"0.002"'))
-    declared(scene, "scene.xml", Split.load(run / "split").parts()[0], folder / "files").save(folder / "twin")
+    twin = declared(scene, "scene.xml", Split.load(run / "split").parts()[0], folder / "files")
+    twin.save(folder / "twin")
+    ranges = Randomization.load(run / "randomization")
+    replace(ranges, parents={**ranges.parents, "twin": twin.hash}).save(folder / "randomization")
     return folder
 
 
