@@ -1,6 +1,7 @@
 """The transfer study compares policies that differ in nothing but what their worlds were drawn from."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from twinproof import cli_evaluate
 from twinproof.cli import main
 from twinproof.cli_study import StudyTransfer, _plan
 from twinproof.fleet.local import Here
+from twinproof.nouns.belief import Discrepancy
 from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.policy import Policy
 from twinproof.nouns.progress import quiet
@@ -22,7 +24,7 @@ from twinproof.sim.parameters.resolve import parameter
 from twinproof.sim.scene import Scene
 from twinproof.study import examined, train_one, trained
 from twinproof.study_page import write_page
-from twinproof.study_plan import Plan, variants, with_gaps
+from twinproof.study_plan import Plan, trains_with_error, variants, with_gaps
 from twinproof.study_table import Row, gap_lines, ranks, reasons, table, verdict, verdicts
 
 SMALL = {"task": "reach", "algo": "ppo", "worlds": 8, "steps": 192, "hidden": [8], "probe": False}
@@ -64,6 +66,23 @@ def limited(run, tmp_path_factory):
     return folder
 
 
+def test_a_variant_with_model_error_needs_one_that_is_played(limited, tmp_path):
+    for name in ("twin", "posterior"):
+        (tmp_path / name).symlink_to(limited / name)
+    base = Randomization.load(limited / "randomization")
+    plan = Plan(tmp_path, SMALL, ("posterior", "posterior_error"))
+    grows = Discrepancy("state.hinge", "rad", (0.02, 0.05, 0.1), (0.001, 0.004, 0.01))
+    for k, stated in enumerate(((), (replace(grows, sd=(0.01, 0.01, 0.01)),), (grows,))):
+        replace(base, discrepancy=stated).save(tmp_path / "randomization")
+        if k < 2:
+            with pytest.raises(ConfigError, match="carries no model error that grows with time of a joint"):
+                variants(plan)
+            shutil.rmtree(tmp_path / "randomization")
+    made = variants(plan)
+    assert made["posterior_error"] == made["posterior"]
+    assert [trains_with_error(name) for name in made] == [False, True]
+
+
 def test_policies_are_trained_once_and_come_with_a_page(limited, tmp_path):
     plan = Plan(limited, SMALL, ("nominal", "posterior"), seeds=1)
     first = trained(plan, tmp_path / "study", Here(), quiet)
@@ -76,7 +95,7 @@ def test_policies_are_trained_once_and_come_with_a_page(limited, tmp_path):
     assert seen == [(2, "from the store")]
     told = {f"{name}_0": {"real": {"successes": 5, "trials": 10}} for name in plan.variants}
     (tmp_path / "summary.json").write_text(json.dumps({"format": "twinproof/trials-summary/1", "success": told}))
-    page = write_page(plan, first, tmp_path, tmp_path)
+    page = write_page(plan, first, tmp_path, tmp_path, {"domains": ["real=10"], "reality": "lab:pendulum"})
     assert page[0] == "| variant | what it is | seeds | own worlds | real |"
     assert any("no difference from nominal (+0, one alone) that 1 seed could tell" in line for line in page)
     assert (tmp_path / "transfer.md").read_text() == "\n".join([*page, ""])
@@ -121,6 +140,7 @@ def test_the_table_takes_seeds_as_units(tmp_path):
     assert "no difference from point (+50, -13 to +113) that 2 seeds could tell" in verdict(rows)
     assert verdict([Row("point", {})]).startswith("Not tested")
     assert verdict(rows[1:]).startswith("Not tested: nothing stands beside")
+    assert verdicts(rows[1:]) == [verdict(rows[1:])]
 
 
 def rated(variant, **domains):

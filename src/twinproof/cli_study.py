@@ -126,7 +126,7 @@ def study_transfer(config: StudyTransfer) -> int:
     if config.home:
         panel["home"] = list(config.home)
     trials = study.examined(plan, policies, config.out, panel, config.robot, config.change)
-    for line in [*write_page(plan, policies, trials, config.out), f"figure: {config.out / 'transfer.png'}"]:
+    for line in [*write_page(plan, policies, trials, config.out, panel), f"figure: {config.out / 'transfer.png'}"]:
         _say(line)
     return 0
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from twinproof.nouns.files import write_json, write_whole
+from twinproof.nouns.hashing import Json
 from twinproof.nouns.policy import Policy
 from twinproof.nouns.strict import plain
+from twinproof.nouns.twin import Twin
 from twinproof.study_plan import Plan, said
 from twinproof.study_table import (
     OWN,
@@ -22,12 +24,14 @@ from twinproof.study_table import (
     verdicts,
 )
 
-FORMAT = "twinproof/transfer/2"
+FORMAT = "twinproof/transfer/3"
 COLOURS = {"real": "#0f766e", "twin": "#94a3b8", "draws": "#cbd5e1", "nominal": "#e2e8f0", OWN: "#f1f5f9"}
 
 
-def write_page(plan: Plan, policies: Mapping[str, Sequence[Path]], trials: Path, out: Path) -> list[str]:
-    """Writes transfer.json, transfer.md and transfer.png; gives the lines of the page."""
+def write_page(
+    plan: Plan, policies: Mapping[str, Sequence[Path]], trials: Path, out: Path, panel: Mapping[str, Json]
+) -> list[str]:
+    """Writes transfer.json, transfer.md and transfer.png; gives the lines of the page. All policies sat `panel`."""
     rows, summary = table(plan, trials, _own(policies)), summary_of(trials)
     judged, why = verdicts(rows), reasons(rows, relative_width(plan))
     told = [
@@ -43,6 +47,8 @@ def write_page(plan: Plan, policies: Mapping[str, Sequence[Path]], trials: Path,
             "agreement": plain(summary.get("agreement")),
             "training": plain(plan.training),
             "imitation": plain(plan.imitation),
+            "panel": dict(panel),
+            "twin": Twin.load(plan.run / "twin").hash,
         },
     )
     page = [*lines(rows), "", *judged, *why]

@@ -35,6 +35,9 @@ from twinproof.nouns.hashing import Json
 from twinproof.nouns.randomization import Randomization, Range
 from twinproof.nouns.source import Declared
 from twinproof.nouns.twin import Twin
+from twinproof.tasks.machine import Machine
+from twinproof.tasks.model_error import kicks_of
+from twinproof.tasks.named import home_of, task_named
 
 HAND = -1.0  # widths by hand, where a strength of the posterior would stand
 SEEN = ("visual", "camera")  # gaps that pictures alone show
@@ -153,13 +156,19 @@ def variants(plan: Plan) -> dict[str, Randomization]:
     from twinproof.sim.scene import Scene
 
     twin, base = Twin.load(plan.run / "twin"), Randomization.load(plan.run / "randomization")
-    _refuse_what_is_alike(plan, base)
+    _refuse_what_is_alike(plan, base, twin)
     model = Scene.of(twin).nominal()
     seeing = bool(plan.training.get("cameras"))
     return {name: _varied(base, name, model, seeing) for name in plan.variants}
 
 
-def _refuse_what_is_alike(plan: Plan, base: Randomization) -> None:
+def _machine(plan: Plan, twin: Twin) -> Machine:
+    """What the task drives."""
+    home: Any = plan.training.get("home", ())
+    return task_named(str(plan.training["task"]), twin, home=home_of(home), relative=True).machine
+
+
+def _refuse_what_is_alike(plan: Plan, base: Randomization, twin: Twin) -> None:
     """A variant that would be trained as another one is an error."""
     if all(told(entry) for entry in base.ranges):
         raise ConfigError(
@@ -176,10 +185,10 @@ def _refuse_what_is_alike(plan: Plan, base: Randomization) -> None:
             f"{plan.run / 'randomization'} draws no looks and no cameras, so that visual and dynamics would be point "
             "and posterior. Make it with looks (twinproof randomize --looks), or leave them out."
         )
-    if any(map(trains_with_error, plan.variants)) and not base.discrepancy:
+    if any(map(trains_with_error, plan.variants)) and not kicks_of(base, _machine(plan, twin)).any():
         raise ConfigError(
-            f"{plan.run / 'randomization'} carries no model error, so that posterior_error would be posterior. Its "
-            "posterior says why; leave posterior_error out."
+            f"{plan.run / 'randomization'} carries no model error that grows with time of a joint that the task "
+            "drives, so that posterior_error would be posterior. Leave posterior_error out."
         )
     for what in [way.wrong for way in map(_way, plan.variants) if way.wrong]:
         if what not in gaps(base):

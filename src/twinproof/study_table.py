@@ -30,6 +30,8 @@ RIVALS = (
 
 OWN = "own worlds"
 
+ALONE = "Not tested: nothing stands beside the posterior's ranges in this study."
+
 Interval = tuple[float, float, float]  # mean, low, high
 
 
@@ -95,8 +97,8 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
     """The verdict, with and without reconstruction where both were asked for, and what reconstruction is worth."""
     endings = sorted({row.variant.partition("-")[2] for row in rows})
     tails = [f"-{ending}" if ending else "" for ending in endings]
-    found = [verdict(rows, ending=tail) for tail in tails]
     more = [tail for tail in tails if any(row.variant == f"posterior_error{tail}" for row in rows)]
+    found = [said for tail in tails if (said := verdict(rows, ending=tail)) != ALONE or tail not in more]
     found += [verdict(rows, ending=tail, best="posterior_error") for tail in more]
     by_name = {row.variant: row for row in rows}
     for name in [name.removesuffix("-on") for name in by_name if name.endswith("-on")]:
@@ -123,7 +125,7 @@ def verdict(rows: Sequence[Row], domain: str = "real", ending: str = "", best: s
     units = f"{mine.units} {mine.unit}{'s' * (mine.units > 1)}"
     found += [f"show no difference from {', '.join(level)} that {units} could tell"] if level else []
     if not found:
-        return "Not tested: nothing stands beside the posterior's ranges in this study."
+        return ALONE
     where = {"": "", "-on": " with zeros from pictures", "-off": " without zeros from pictures"}[ending]
     return (
         f"In reality{where} {BESTS[best]} {'; '.join(found)}. Paired differences in points, {LEVEL:.0%} over "

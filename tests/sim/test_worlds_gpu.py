@@ -215,6 +215,22 @@ def test_what_the_gpu_cannot_do_is_refused(device: str) -> None:
         made(asleep, 1, device)
 
 
+@check
+def test_a_step_is_taken_apart_only_where_nothing_needs_what_another_chain_finds(device: str) -> None:
+    import mujoco
+
+    from twinproof.sim.lanes_gpu import loosens
+
+    def built(actuator: str) -> Any:
+        return mujoco.MjModel.from_xml_string(
+            '<mujoco><worldbody><body name="cup"><joint name="lift" type="slide"/><geom size=".1"/></body></worldbody>'
+            f"<actuator>{actuator}</actuator></mujoco>"
+        )
+
+    assert loosens(built('<motor joint="lift"/>'))
+    assert not loosens(built('<motor joint="lift"/><adhesion body="cup" ctrlrange="0 1"/>'))
+
+
 if __name__ == "__main__":
     for each in CHECKS:
         each(sys.argv[1] if len(sys.argv) > 1 else CUDA)

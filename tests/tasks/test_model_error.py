@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +15,11 @@ from twinproof.nouns.belief import Discrepancy
 from twinproof.nouns.theta import Theta
 from twinproof.tasks import reach
 from twinproof.tasks.arena import Arena, Play
+from twinproof.tasks.commands import COMMAND, LATE, PUSH_WHEN, PUSH_WHERE
 from twinproof.tasks.machine import Machine
-from twinproof.tasks.model_error import kicks_of
+from twinproof.tasks.model_error import FIRST, NEXT, kept_of, kicks_of
 from twinproof.tasks.model_error import strays as grown
+from twinproof.tasks.senses import LOST_READING, LOST_TRACK, READING, TRACK
 
 STATED = Discrepancy("state.hinge", "rad", (0.05, 0.2, 0.4), (0.001, 0.01, 0.025))
 
@@ -66,6 +69,35 @@ def test_servos_are_kicked_by_what_grows_within_a_tenth_of_a_second():
     assert [grown(0.05, machine), grown(0.1, machine)] == pytest.approx([first, second])
     assert found[0] == pytest.approx(np.sqrt((0.0044**2 - 0.002**2) / (second - first)))
     assert not found[1:].any()
+
+
+@pytest.mark.parametrize("rate_hz", [10.0, 20.0, 25.0, 50.0, 100.0])
+def test_horizons_between_ticks_count_as_long_as_they_are(rate_hz):
+    machine = replace(Machine.of(lab_scene("push"), home=home("push")), rate_hz=rate_hz)
+    horizons = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # as identify states them
+    grows = [grown(each, machine) for each in horizons]
+    assert all(low < high for low, high in itertools.pairwise(grows))
+    stated = Discrepancy("state.waist", "rad", horizons, tuple(0.01 * each for each in horizons))
+    kick = kicks_of(replace(ranges(), discrepancy=(stated,)), machine)[0]
+    assert kick > 0
+    over = [
+        kick**2 * (far - grows[0]) / (sd**2 - stated.sd[0] ** 2)
+        for far, sd in zip(grows[1:3], stated.sd[1:3], strict=True)
+    ]
+    assert max(over) == pytest.approx(1.0), "no further than stated at any horizon up to a tenth of a second"
+
+
+def test_what_strays_is_the_sum_over_all_pairs_of_ticks():
+    machine = Machine.of(lab_scene("push"), home=home("push"))
+    n = round(2.0 * machine.rate_hz)
+    lasts = 2.0 - np.arange(n) / machine.rate_hz
+    together = kept_of(machine) ** np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    assert grown(2.0, machine) == pytest.approx(lasts @ together @ lasts)
+
+
+def test_loads_and_pushes_are_drawn_from_other_numbers():
+    pushes = {each + 10 * k for each in (PUSH_WHEN, PUSH_WHERE, TRACK, LOST_TRACK) for k in range(50)}
+    assert not {FIRST, NEXT} & (pushes | {COMMAND, LATE, READING, LOST_READING})
 
 
 def test_a_load_persists_through_a_second_and_each_episode_has_its_own():

@@ -8,6 +8,7 @@ import pytest
 
 from tests.sim.test_drive import MOTOR
 from tests.train.folders import folders, ranges
+from twinproof.nouns.belief import Discrepancy
 from twinproof.nouns.drive import Drive
 from twinproof.nouns.errors import ConfigError, RandomizationError, TaskError
 from twinproof.nouns.randomization import Randomization
@@ -77,6 +78,20 @@ def test_ranges_of_another_twin_are_refused_wherever_worlds_are_made(driven: tup
         open_arena(twin, "reach", 3, strange)
     with pytest.raises(RandomizationError, match=whose):
         LeRobotEnv(twin, randomization=strange)
+
+
+def test_model_error_that_would_not_be_played_is_refused(driven: tuple[Path, Path]) -> None:
+    twin, carried = driven
+    asked = Asked(twin, carried, "reach", "ppo", twin.with_name("policy"), model_error=True)
+    with pytest.raises(ConfigError, match="driven states none that grows with time of a joint that the task drives"):
+        Ground.of(asked)
+    with pytest.raises(ConfigError, match="--model-error: no ranges, and nothing else, states none"):
+        Ground.of(replace(asked, randomization=None))
+    with pytest.raises(ConfigError, match="--algo progressive draws its worlds stage by stage, and no model error"):
+        replace(asked, algo="progressive")
+    stated = replace(ranges(), discrepancy=(Discrepancy("state.hinge", "rad", (0.05, 0.1), (0.001, 0.01)),))
+    stated.save(twin.with_name("stated"))
+    assert Ground.of(replace(asked, randomization=twin.with_name("stated"))).draws == stated
 
 
 def test_what_is_learned_in_may_be_coarse_and_what_judges_is_not(driven: tuple[Path, Path]) -> None:

@@ -174,3 +174,6 @@ def test_sums_of_many_rows_are_kept_side_by_side(xp):
     assert sums._value is kept, "a tick that is replayed writes into it"
     sums.add({"met": xp.asarray([True, True, True]), "rest": xp.asarray([False, False, False])}, xp)
     assert sums.now() == {"met": 3.0, "rest": 0.0}
+    sums.add({"rest": xp.asarray([True, False, False]), "met": xp.asarray([True, True, False])}, xp)
+    sums.add({"met": xp.asarray([True, False, False]), "late": xp.asarray([False, True, True])}, xp)
+    assert sums.now() == {"met": 6.0, "rest": 1.0, "late": 2.0}, "by name, in whatever order and number they come"

@@ -217,7 +217,7 @@ def next_opening(lines: tuple[Line, ...], holdout: Holdout, by: str, change: str
         since = f"{refits[-1].fields['name']!r} was fitted after it" if refits else "this is another panel"
         raise SplitError(
             f"the holdout was opened at {last.at} (attempt {attempt}, by {str(last.fields['by'])[:16]}), and {since}. "
-            'Say what changed since, in a few words: --change "friction range widened". It becomes attempt '
-            f"{attempt + 1}, and the evidence prints that."
+            'Say what changed since, in a few words: --change "friction range widened" (in a job: change = "…" under '
+            f"[evaluate]). It becomes attempt {attempt + 1}, and the evidence prints that."
         )
     return "opened", {**fields, "attempt": attempt + 1}

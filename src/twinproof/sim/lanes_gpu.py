@@ -27,9 +27,11 @@ NEEDS_ORDER = mujoco.mjtEnableBit.mjENBL_SLEEP | mujoco.mjtEnableBit.mjENBL_ENER
 
 
 def loosens(host: Any) -> bool:
-    """Whether a model's step may be taken apart: equalities, tendons and soft bodies need what several chains find."""
+    """Whether a model's step may be taken apart: equalities, tendons, soft bodies and suction need what several chains
+    find."""
     ordered = host.neq or host.ntendon or host.nflex or host.opt.enableflags & NEEDS_ORDER
-    return not ordered and int(host.opt.integrator) != int(mujoco.mjtIntegrator.mjINT_RK4)
+    sucks = (host.actuator_trntype == mujoco.mjtTrn.mjTRN_BODY).any()  # by its contacts
+    return not (ordered or sucks) and int(host.opt.integrator) != int(mujoco.mjtIntegrator.mjINT_RK4)
 
 
 class Lanes:

@@ -106,7 +106,7 @@ class Scene:
     def coarser(self, times: int) -> Scene:
         """The same scene in physics steps `times` as long, whose contacts are solved in few tries: other physics, by
         little where bodies move slowly (bench/results/train_gpu.md). For learning, not for judging."""
-        if times < 1:
+        if times < 1 or times != int(times):
             raise SimError(f"physics steps were asked for {times} times as long. Give a whole number of 1 or more.")
         return replace(self, coarse=self.coarse * times)
 

@@ -139,6 +139,7 @@ def _learn(ground: Ground, seed: int, run: Run, progress: Progress) -> tuple[Pol
         "worlds": asked.worlds,
         "success_while_training": outcome.success,
         **({"coarse": asked.coarse} if asked.coarse > 1 else {}),
+        **({"model_error": True} if asked.model_error else {}),
         **ground.limits,
     }
     if isinstance(learner, StagedLearner):

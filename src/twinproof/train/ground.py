@@ -24,6 +24,7 @@ from twinproof.tasks.conditions import delays_s
 from twinproof.tasks.experts import expert_by_name
 from twinproof.tasks.eyes import SplatEyes, with_pictures
 from twinproof.tasks.machine import Machine
+from twinproof.tasks.model_error import kicks_of
 from twinproof.tasks.named import home_of, task_named
 from twinproof.tasks.task import TaskSpec
 from twinproof.train.actors import FastSac, FastTd3
@@ -105,6 +106,11 @@ class Asked:
                 "--algo progressive goes from the nominal model to the ranges of a calibration, and ends with its "
                 "steps. Give a RANDOMIZATION folder, and no --target."
             )
+        if self.model_error and self.algo == "progressive":
+            raise ConfigError(
+                "--algo progressive draws its worlds stage by stage, and no model error is played in those. Leave "
+                "--model-error out."
+            )
         if self.device != "cpu" and self.algo not in ON_GPU:
             raise ConfigError(f"--algo {self.algo} trains on the CPU only. Leave --device out.")
         if self.cameras and (self.algo not in SEEING or self.split is not None):
@@ -146,6 +152,11 @@ class Ground:
         if draws is not None and asked.strength != 1.0:
             draws = draws.at(asked.strength)
         task = task_named(asked.task, twin, home=home_of(asked.home), relative=asked.relative)
+        if asked.model_error and not kicks_of(draws, task.machine).any():
+            raise ConfigError(
+                f"--model-error: {asked.randomization or 'no ranges, and nothing else,'} states none that grows with "
+                "time of a joint that the task drives, so that nothing would be played. Leave it out."
+            )
         expert = expert_by_name(asked.task, task, _known(draws))
         other = asked.teacher if asked.algo == "student" else asked.base if asked.algo == "residual" else None
         policy = None if other is None else Policy.load(other)

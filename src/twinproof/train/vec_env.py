@@ -156,7 +156,8 @@ class VecEnv:
     def counted(self) -> dict[str, float]:
         """Counts since the last call: ended episodes by kind, mean reward a step by term, the share of cut actions."""
         steps = max(1, self._since * self.num_envs)
-        found = {name: self._ended.now().get(name, 0.0) for name in (*ENDS, "ended")}
+        ended = self._ended.now()
+        found = {name: ended.get(name, 0.0) for name in (*ENDS, "ended")}
         found |= {f"reward/{name}": value / steps for name, value in self._rewards.now().items()}
         found |= {f"clipped/{name}": value / steps for name, value in self._clipped.now().items()}
         found["cut_actions"] = float(self._cut) / max(1, self._since)
@@ -243,14 +244,19 @@ class Sums:
         self._value: Any = None
 
     def add(self, rows: Mapping[str, Any], xp: Any) -> None:
-        """The rows (N,) of a tick, always of the same names."""
-        if rows:
+        """The rows (N,) of a tick. Ticks may name others than those before: a task's own terms come and go."""
+        if rows and (self._value is None or tuple(rows) == self._names):
             total = xp.concatenate([row[None] for row in rows.values()]).sum(-1)
             self._names, self._value = tuple(rows), total if self._value is None else self._value + total
+        elif rows:
+            sums = dict(zip(self._names, self._value, strict=True))
+            sums |= {name: row.sum() + sums.get(name, 0) for name, row in rows.items()}
+            self._names, self._value = tuple(sums), xp.concatenate([each.reshape(1) for each in sums.values()])
 
     def now(self) -> dict[str, float]:
         """The sums since the last `clear`."""
-        return dict(zip(self._names, map(float, () if self._value is None else self._value), strict=True))
+        values = () if self._value is None else self._value.tolist()
+        return dict(zip(self._names, map(float, values), strict=True))
 
     def clear(self) -> None:
         """From zero again; in place, where a tick that is replayed writes."""
