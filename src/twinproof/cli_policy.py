@@ -101,7 +101,8 @@ def _by_task(config: PolicyCheck) -> Look:
     from twinproof.nouns.twin import Twin
     from twinproof.policies.command import values_of
     from twinproof.policies.logged import Logged
-    from twinproof.tasks.named import home_of, task_named
+    from twinproof.tasks.home import home_of
+    from twinproof.tasks.named import task_named
     from twinproof.train.lessons import at_ticks
 
     if config.task is None or config.twin is None or config.map or config.actions:
@@ -110,7 +111,8 @@ def _by_task(config: PolicyCheck) -> Look:
     goal = values.pop("goal", ())
     if values:
         raise ConfigError(f"--task takes the goal alone from --set, and {', '.join(values)} was set. Leave it out.")
-    task = task_named(config.task, Twin.load(config.twin), home=home_of(config.home), relative=config.relative)
+    twin = Twin.load(config.twin)
+    task = task_named(config.task, twin, home=home_of(config.home, twin), relative=config.relative)
     needed = len(task.draw(np.random.default_rng(0)).goal)
     if len(goal) != needed:
         raise ConfigError(f"the goal of {task.name!r} has {needed} numbers, {len(goal)} were given. Use --set goal=….")

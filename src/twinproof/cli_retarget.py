@@ -41,13 +41,14 @@ class Retarget:
 def retarget(config: Retarget) -> int:
     """`twinproof retarget`."""
     from twinproof.nouns.twin import Twin
+    from twinproof.tasks.home import home_of
     from twinproof.tasks.machine import Machine
-    from twinproof.tasks.named import home_of
     from twinproof.train import retarget as room
     from twinproof.train.hand_track import HandTrack
     from twinproof.train.motion_plot import draw_motion
 
-    machine = Machine.of(Twin.load(config.twin), home=home_of(config.home))
+    twin = Twin.load(config.twin)
+    machine = Machine.of(twin, home=home_of(config.home, twin))
     how = room.Retarget(smooth_s=config.smooth, within_m=config.within)
     motion = room.retarget(HandTrack.load(config.track), machine, how, config.object)
     room.recording_of(motion, machine, config.track.name, config.object).save(config.out)

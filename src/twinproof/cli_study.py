@@ -163,11 +163,12 @@ def _home(config: StudyTransfer) -> list[Json]:
     from twinproof.evaluate.command import MOTION, home_of
     from twinproof.nouns.split import Split
     from twinproof.nouns.twin import Twin
+    from twinproof.tasks.home import texts_of
 
-    if config.home or (Path(config.task) / MOTION).is_file():  # a motion says where it begins
-        return list(config.home)
-    found = home_of((), config.task, Twin.load(config.run / "twin"), Split.load(config.run / "split"))
-    return [f"{joint}={value!r}" for joint, value in (found or {}).items()]
+    if not config.home and (Path(config.task) / MOTION).is_file():  # a motion says where it begins
+        return []
+    found = home_of(config.home, config.task, Twin.load(config.run / "twin"), Split.load(config.run / "split"))
+    return list(texts_of(found))
 
 
 def _where(config: StudyTransfer) -> Where:

@@ -20,6 +20,7 @@ class Train:
     examples:
       twinproof train twin randomization --task reach --out policy
       twinproof train twin randomization --task push --algo dagger --steps 60000 --out policy
+      twinproof train twin randomization --task push --algo dagger --steps 60000 --home split --out policy
       twinproof train twin randomization --task push --algo teacher --out teacher
       twinproof train twin randomization --task push --algo student --teacher teacher --history 4 --out policy
       twinproof train twin randomization --task reach --algo clone --split split --out policy
@@ -46,7 +47,8 @@ class Train:
     out: Path = Path("policy")
     """The new Policy folder; with several seeds a folder of them, seed0, seed1, …"""
     home: tuple[str, ...] = ()
-    """Where the robot begins, 'elbow=0.9' in rad or m, where the scene has no keyframe 'home'."""
+    """Where the robot begins, 'elbow=0.9' in rad or m, where the scene has no keyframe 'home'; or a Split folder: where
+    its calibration episodes begin."""
     relative: bool = True
     """Actions move the last command; --no-relative: they name the next one. Robots driven by torques take torques."""
     worlds: int = 256
@@ -134,8 +136,12 @@ def train(config: Train) -> int:
 
 
 def _without_place(config: Train) -> dict[str, Any]:
-    """What decides the policies."""
-    return {name: value for name, value in vars(config).items() if name != "on"}
+    """What decides the policies. A home that a split tells is stated joint by joint, wherever they are learned."""
+    from twinproof.nouns.twin import Twin
+    from twinproof.tasks.home import home_of, texts_of
+
+    home = texts_of(home_of(config.home, Twin.load(config.twin))) if config.home else ()
+    return {name: value for name, value in vars(config).items() if name != "on"} | {"home": home}
 
 
 def _spread(config: Train) -> int:

@@ -35,9 +35,10 @@ from twinproof.nouns.hashing import Json
 from twinproof.nouns.randomization import Randomization, Range
 from twinproof.nouns.source import Declared
 from twinproof.nouns.twin import Twin
+from twinproof.tasks.home import home_of
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.model_error import kicks_of
-from twinproof.tasks.named import home_of, task_named
+from twinproof.tasks.named import task_named
 
 HAND = -1.0  # widths by hand, where a strength of the posterior would stand
 SEEN = ("visual", "camera")  # gaps that pictures alone show
@@ -165,7 +166,7 @@ def variants(plan: Plan) -> dict[str, Randomization]:
 def _machine(plan: Plan, twin: Twin) -> Machine:
     """What the task drives."""
     home: Any = plan.training.get("home", ())
-    return task_named(str(plan.training["task"]), twin, home=home_of(home), relative=True).machine
+    return task_named(str(plan.training["task"]), twin, home=home_of(home, twin), relative=True).machine
 
 
 def _refuse_what_is_alike(plan: Plan, base: Randomization, twin: Twin) -> None:

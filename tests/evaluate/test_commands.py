@@ -6,22 +6,17 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from tests.evaluate.motions import on_disk, pair_of_recordings
 from tests.evaluate.motions import rig as motions_rig
-from tests.evaluate.practice import rig
 from tests.nouns import examples
 from twinproof.cli import main
 from twinproof.cli_robot import robot_hash
-from twinproof.evaluate.command import contenders_of, home_of, only_of, recorded_home, task_of_panel
-from twinproof.nouns.episode import Episode
+from twinproof.evaluate.command import contenders_of, home_of, only_of, task_of_panel
 from twinproof.nouns.errors import ConfigError, PanelError, TaskError
 from twinproof.nouns.hashing import hash_file
 from twinproof.nouns.panel import Panel
-from twinproof.nouns.recording import Recording
-from twinproof.nouns.signal import Column, Signal
 from twinproof.nouns.split import Split
 from twinproof.nouns.trials import Trials
 from twinproof.nouns.twin import Twin
@@ -135,22 +130,8 @@ def test_a_home_is_stated_or_found_in_the_twin_or_in_calibration(practice):
     twin, split = Twin.load(practice.twin), Split.load(practice.split)
     assert home_of(("elbow=0.5", "shoulder=-1"), "reach", twin, split) == {"elbow": 0.5, "shoulder": -1.0}
     assert home_of((), "reach", twin, split) is None  # torque-driven: where it hangs
-    found = recorded_home(split.parts()[0].recording, ("shoulder", "elbow"))
-    assert set(found) == {"shoulder", "elbow"}
     with pytest.raises(TaskError, match="is no position"):
         home_of(("elbow=high",), "reach", twin, split)
-    with pytest.raises(ConfigError, match="nothing says where wrist begins"):
-        recorded_home(split.parts()[0].recording, ("wrist",))
-
-
-def test_a_first_reading_that_is_missing_does_not_count_as_a_home():
-    columns, missing = (Column("a", "rad"),), np.array([[True], [False]])
-    made = [
-        Signal("state", "joint_position", columns, np.arange(2.0), np.array([[k], [9.0]]), missing if k else None)
-        for k in (0.0, 1.0)
-    ]
-    recording = Recording(rig(), tuple(Episode.of({"state": s}, {}) for s in made), {})
-    assert recorded_home(recording, ("a",)) == {"a": 0.0}
 
 
 def test_policies_and_labels_are_read_from_texts(practice):

@@ -15,7 +15,7 @@ from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.experts import expert_of
 from twinproof.tasks.feasible import feasible
 from twinproof.tasks.inverse import tools
-from twinproof.tasks.named import TASKS, home_of, own_task, task_named
+from twinproof.tasks.named import TASKS, own_task, task_named
 from twinproof.tasks.script import Move, Scripted, Tool
 
 OWN = Path(__file__).parents[2] / "examples" / "own_task" / "hover.py"
@@ -66,10 +66,6 @@ def test_names_and_files_that_are_no_tasks_are_refused(tmp_path):
     empty.write_text("def of(scene, *, home, relative):\n    return 3\n")
     with pytest.raises(TaskError, match=r"gave 'int'. It must give a TaskSpec"):
         own_task(empty, scene)
-    assert home_of(("elbow=0.9", "waist = -1")) == {"elbow": 0.9, "waist": -1.0}
-    assert home_of(()) is None
-    with pytest.raises(TaskError, match="'elbow' is no position of a joint"):
-        home_of(("elbow",))
 
 
 def swing(count=2, **changed):

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from twinproof import __version__
 from twinproof.evaluate.cameras import camera_channels
 from twinproof.evaluate.contenders import DRAWN, Contender, shown
@@ -28,9 +26,7 @@ from twinproof.policies.background import Background
 from twinproof.policies.chunks import Chunked, Delayed, Ensembled, Latency, Measured
 from twinproof.policies.load import actor_of, read_policy
 from twinproof.policies.served import ServedActor
-from twinproof.sim.scene import Scene
-from twinproof.sim.world import World
-from twinproof.tasks import named
+from twinproof.tasks import home, named
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.mppi import Mppi, Planner
 from twinproof.tasks.task import TaskSpec
@@ -87,38 +83,14 @@ def home_of(texts: Sequence[str], task: str, twin: Twin, split: Split) -> dict[s
     """Where the robot's reset brings it: as stated, where a motion to be followed begins, as the twin's keyframe
     says, or as calibration episodes begin."""
     if texts:
-        return named.home_of(tuple(texts))
+        return home.home_of(texts, twin)
     if (Path(task) / MOTION).is_file():
-        return recorded_home(Recording.load(Path(task)), _driven(twin))
+        return home.recorded_home(Recording.load(Path(task)), home.driven(twin))
     try:
         Machine.of(twin)
     except TaskError:  # the scene does not say; what else is wrong with it, the task will say again
-        return recorded_home(split.parts()[0].recording, _driven(twin))
+        return home.recorded_home(split.parts()[0].recording, home.driven(twin))
     return None
-
-
-def _driven(twin: Twin) -> list[str]:
-    """The joints that actuators are named after."""
-    world = World(Scene.of(twin))
-    return [name for name in world.actuators if world.has("joint", name)]
-
-
-def recorded_home(recording: Recording, joints: Sequence[str]) -> dict[str, float]:
-    """The median of the joints' first positions over episodes."""
-    first: dict[str, list[float]] = {name: [] for name in joints}
-    for episode in recording.episodes:
-        for kind in ("joint_position", "gripper"):
-            for signal in episode.fresh().of_kind(kind):
-                for column in (c.name for c in signal.columns if c.name in first):
-                    values = signal.column(column)
-                    first[column] += [float(values[0])] if np.isfinite(values[0]) else []
-    lacking = [name for name, values in first.items() if not values]
-    if lacking:
-        raise ConfigError(
-            f"nothing says where {', '.join(lacking)} begins: the twin has no keyframe 'home', and calibration does "
-            "not record it. Give --home."
-        )
-    return {name: float(np.median(values)) for name, values in first.items()}
 
 
 def contenders_of(

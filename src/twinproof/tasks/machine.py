@@ -227,6 +227,6 @@ def _home(model: Any, joints: tuple[str, ...], home: Mapping[str, float] | None,
     if torque_driven:
         return np.array(model.qpos0[at])
     raise TaskError(
-        "the scene has no keyframe 'home', so nothing says where the arm begins. Give home={joint: value}, such as the "
-        "first positions of a recorded episode."
+        "the scene has no keyframe 'home', so nothing says where the arm begins. Give --home SPLIT, where its recorded "
+        "episodes begin, or --home with 'joint=value' for every driven joint; in Python home={joint: value}."
     )

@@ -54,15 +54,3 @@ def own_task(
     if not isinstance(found, TaskSpec):
         raise TaskError(f"of(…) in {path} gave {type(found).__name__!r}. It must give a TaskSpec.")
     return found
-
-
-def home_of(texts: tuple[str, ...]) -> dict[str, float] | None:
-    """Positions written as 'elbow=0.9'; None where there are none."""
-    found = {}
-    for text in texts:
-        joint, _, value = text.partition("=")
-        try:
-            found[joint.strip()] = float(value)
-        except ValueError:
-            raise TaskError(f"{text!r} is no position of a joint. Write it like 'elbow=0.9', in rad or m.") from None
-    return found or None

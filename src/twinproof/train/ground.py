@@ -23,9 +23,10 @@ from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.conditions import delays_s
 from twinproof.tasks.experts import expert_by_name
 from twinproof.tasks.eyes import SplatEyes, with_pictures
+from twinproof.tasks.home import home_of
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.model_error import kicks_of
-from twinproof.tasks.named import home_of, task_named
+from twinproof.tasks.named import task_named
 from twinproof.tasks.task import TaskSpec
 from twinproof.train.actors import FastSac, FastTd3
 from twinproof.train.costs import Costs, costs_of
@@ -151,7 +152,7 @@ class Ground:
         draws = ranges_of(twin, asked.randomization)
         if draws is not None and asked.strength != 1.0:
             draws = draws.at(asked.strength)
-        task = task_named(asked.task, twin, home=home_of(asked.home), relative=asked.relative)
+        task = task_named(asked.task, twin, home=home_of(asked.home, twin), relative=asked.relative)
         if asked.model_error and not kicks_of(draws, task.machine).any():
             raise ConfigError(
                 f"--model-error: {asked.randomization or 'no ranges, and nothing else,'} states none that grows with "
@@ -176,7 +177,7 @@ class Ground:
     def blind(self) -> Ground:
         """The same without pictures: what an expert is tried in."""
         asked = replace(self.asked, cameras=())
-        task = task_named(asked.task, self.twin, home=home_of(asked.home), relative=asked.relative)
+        task = task_named(asked.task, self.twin, home=home_of(asked.home, self.twin), relative=asked.relative)
         return replace(self, asked=asked, eyes=None, task=task)
 
     @property
@@ -293,4 +294,6 @@ def open_arena(
     """An arena of a twin's folder with a task by its name; ended worlds begin anew by themselves."""
     scene = Twin.load(twin)
     draws = ranges_of(scene, randomization)
-    return Arena(scene, task_named(task, scene, home=home_of(home), relative=True), count, draws=draws, seed=seed)
+    return Arena(
+        scene, task_named(task, scene, home=home_of(home, scene), relative=True), count, draws=draws, seed=seed
+    )

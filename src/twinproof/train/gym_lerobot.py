@@ -22,7 +22,8 @@ from twinproof.nouns.errors import TaskError
 from twinproof.nouns.twin import Twin
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.eyes import PREFIX, SplatEyes, with_pictures
-from twinproof.tasks.named import home_of, task_named
+from twinproof.tasks.home import home_of
+from twinproof.tasks.named import task_named
 from twinproof.train.ground import ranges_of
 from twinproof.train.gym import LEROBOT_ID, TaskEnv
 
@@ -50,7 +51,7 @@ class LeRobotEnv(gymnasium.Env):  # type: ignore[misc]
         render_mode: str | None = None,
     ) -> None:  # fmt: skip
         found = Twin.load(Path(twin))
-        spec = task_named(task, found, home=home_of(home), relative=True)
+        spec = task_named(task, found, home=home_of(home, found), relative=True)
         eyes = SplatEyes(found, tuple(cameras), width) if cameras else None
         spec = spec if eyes is None else with_pictures(spec, eyes)
         draws = ranges_of(found, None if randomization is None else Path(randomization))
