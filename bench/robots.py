@@ -2,9 +2,10 @@
 
 `python -m bench.robots OUT`               plants 1 to 8, on one core about six minutes each; a stopped one goes on
 `python -m bench.robots OUT 100 101 102`   others
+`python -m bench.robots OUT --second`      plants 9 to 24, without posterior_error
 `python -m bench.robots OUT --effects`     then: the same policies in realities that have one unmodelled effect, or none
 
-Plants 100 to 102 are for trying settings out; the settings here were found there. Scored are 1 to 8.
+Plants 100 to 102 are for trying settings out; the settings here were found there. Scored are 1 to 8, then 9 to 24.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import twinproof
 
 HERE = Path(__file__).parent
 JOB = Path(twinproof.__file__).parent / "jobs" / "pendulum.toml"
-SCORED = tuple(range(1, 9))
+SCORED, SECOND = tuple(range(1, 9)), tuple(range(9, 25))
 ALONE = ("off", "cable_drag", "gear_ripple", "table_flex")
+VARIANTS = ("wide", "point", "posterior", "posterior_error")
 STUDY = (
     *("--task", "reach", "--seeds", "1", "--steps", "1200000", "--worlds", "256"),
-    *("--variants", "wide", "point", "posterior", "posterior_error", "--domains", "real=4", "twin=4"),
+    *("--domains", "real=4", "twin=4", "--variants"),
 )
 
 
@@ -56,12 +58,13 @@ def effects(out: Path, plants: tuple[int, ...]) -> None:
             if not (study / "transfer.json").is_file():
                 shutil.copytree(out / f"plant_{plant}" / "store", study / "store", dirs_exist_ok=True)
                 robot = f"lab:pendulum?plant={plant}&effects={some}"
-                twinproof_does("study", "transfer", out / f"run_{plant}", *STUDY, "--robot", robot, "--out", study)
+                asked = (*STUDY, *VARIANTS, "--robot", robot, "--out", study)
+                twinproof_does("study", "transfer", out / f"run_{plant}", *asked)
             studies.append(study)
         twinproof_does("study", "pool", *studies, "--out", out / some / "pool")
 
 
-def main(out: Path, plants: tuple[int, ...]) -> None:
+def main(out: Path, plants: tuple[int, ...], variants: tuple[str, ...] = VARIANTS) -> None:
     """Every robot's run and study, then the pool."""
     out.mkdir(parents=True, exist_ok=True)
     studies = []
@@ -69,12 +72,18 @@ def main(out: Path, plants: tuple[int, ...]) -> None:
         run, study = out / f"run_{plant}", out / f"plant_{plant}"
         if not (study / "transfer.json").is_file():
             twinproof_does("run", job(plant, out), "--until", "randomize", "--out", run)
-            twinproof_does("study", "transfer", run, *STUDY, "--robot", f"lab:pendulum?plant={plant}", "--out", study)
+            asked = (*STUDY, *variants, "--robot", f"lab:pendulum?plant={plant}", "--out", study)
+            twinproof_does("study", "transfer", run, *asked)
         studies.append(study)
     twinproof_does("study", "pool", *studies, "--out", out / "pool")
 
 
 if __name__ == "__main__":
-    plain = [each for each in sys.argv[1:] if each != "--effects"]
-    work = effects if "--effects" in sys.argv else main
-    work(Path(plain[0]), tuple(map(int, plain[1:])) or SCORED)
+    plain = [each for each in sys.argv[1:] if not each.startswith("--")]
+    where, named = Path(plain[0]), tuple(map(int, plain[1:]))
+    if "--effects" in sys.argv:
+        effects(where, named or SCORED)
+    elif "--second" in sys.argv:
+        main(where, named or SECOND, VARIANTS[:3])
+    else:
+        main(where, named or SCORED)
