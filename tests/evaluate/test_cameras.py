@@ -37,7 +37,7 @@ from twinproof.evaluate.freeze import Design, domains_of, freeze
 from twinproof.evaluate.runs import Runs
 from twinproof.evaluate.shots import Shots, picture_gap, seen_at, states_of
 from twinproof.lab.benches import bench
-from twinproof.nouns.errors import ConfigError, PanelError, SimError
+from twinproof.nouns.errors import ConfigError, PanelError, SimError, TaskError
 from twinproof.nouns.panel import Cell, Condition, Domain, trial_seed
 from twinproof.nouns.policy import Channel
 from twinproof.nouns.rig import Camera, Rig
@@ -160,7 +160,7 @@ def test_a_robots_pictures_are_averaged_to_the_size_that_a_policy_sees():
     )
     with pytest.raises(PanelError, match="the robot gave no picture of camera 'front'. It shows left"):
         taken({"left": Picture(0.0, shot)}, [channel])
-    with pytest.raises(PanelError, match="is 3 × 4, and 'image.front' is 2 × 2"):
+    with pytest.raises(TaskError, match="the picture of camera 'front' is 3 × 4, and 2 × 2 is wanted"):
         taken({"front": Picture(0.0, shot[:, :3])}, [channel])
 
 

@@ -22,7 +22,7 @@ from twinproof.sim.scene import Scene, engine
 from twinproof.sim.splat.render import render
 from twinproof.tasks import push
 from twinproof.tasks.arena import Arena, Play
-from twinproof.tasks.eyes import SplatEyes, eyes_for, pictures_of, with_pictures
+from twinproof.tasks.eyes import SplatEyes, averaged, eyes_for, pictures_of, with_pictures
 from twinproof.tasks.sensed import Sensed
 from twinproof.tasks.task import Setup
 
@@ -106,6 +106,18 @@ def test_a_contract_says_what_eyes_it_needs(twin, task):
         TaskError, match="the policy sees 'image.above' of the shape .* the twin's camera shows 32 × 24"
     ):
         eyes_for(replace(seen, observations=tuple(square)), twin)
+
+
+@pytest.mark.parametrize(("size", "wanted"), [((180, 240), (48, 64)), ((7, 9), (3, 4)), ((48, 64), (48, 64))])
+def test_a_pixel_is_the_mean_of_what_it_covers_in_parts_too(size, wanted):
+    rgb = np.random.default_rng(0).integers(0, 256, (*size, 3)).astype(np.uint8)
+    found = averaged(rgb, "above", *wanted)
+    fine = np.repeat(np.repeat(rgb.astype(float), wanted[0], axis=0), wanted[1], axis=1)  # parts become whole
+    blocks = fine.reshape(wanted[0], size[0], wanted[1], size[1], 3).mean(axis=(1, 3))
+    np.testing.assert_allclose(found, blocks, atol=0.5 + 1e-9)
+    assert (averaged(np.full_like(rgb, 77), "above", *wanted) == 77).all()
+    with pytest.raises(TaskError, match="is wanted. Take the whole picture, of the same shape and at least as large"):
+        averaged(rgb, "above", 2 * size[0], 2 * size[1])
 
 
 def test_what_cannot_be_seen_is_said(twin, tmp_path):

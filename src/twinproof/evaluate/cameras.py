@@ -22,7 +22,7 @@ from twinproof.sim.parameters.base import names, nearest
 from twinproof.sim.render_camera import Lens, Named, Off, OnBody, View
 from twinproof.sim.render_rays import Rays
 from twinproof.sim.scene import Scene
-from twinproof.tasks.eyes import PREFIX, Shown, SplatEyes
+from twinproof.tasks.eyes import PREFIX, Shown, SplatEyes, averaged
 from twinproof.tasks.sensed import Array, Sensed
 from twinproof.tasks.task import Channels, TaskSpec
 from twinproof.tasks.viewpoints import Viewpoints
@@ -207,20 +207,6 @@ def taken(images: Mapping[str, Picture], channels: Sequence[Channel]) -> dict[st
                 f"a policy sees {channel.name!r}, and the robot gave no picture of camera {channel.frame!r}. It shows "
                 f"{', '.join(images) or 'none'}: switch the camera on."
             )
-        found[channel.name] = _averaged(images[channel.frame].rgb, channel)[None]
-    return found
-
-
-def _averaged(rgb: np.ndarray, channel: Channel) -> np.ndarray:
-    (down, across), (height, width) = channel.shape[:2], rgb.shape[:2]
-    high, wide = height // down, width // across
-    if (high * down, wide * across) != (height, width) or not high or not wide:
-        raise PanelError(
-            f"the robot's picture of camera {channel.frame!r} is {width} × {height}, and {channel.name!r} is {across} "
-            f"× {down}. Take pictures of a whole multiple of that."
-        )
-    if high == wide == 1:
-        return np.asarray(rgb, dtype=np.uint8)
-    mean = np.asarray(rgb, dtype=np.float32).reshape(down, high, across, wide, 3).mean(axis=(1, 3))
-    found: np.ndarray = np.round(mean).astype(np.uint8)
+        down, across = channel.shape[:2]
+        found[channel.name] = averaged(images[channel.frame].rgb, channel.frame, down, across)[None]
     return found

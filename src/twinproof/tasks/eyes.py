@@ -13,6 +13,7 @@ tick. Where draws move cameras or change their lenses (viewpoints.py), each worl
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -208,16 +209,32 @@ def pictures_of(images: Mapping[str, Picture], eyes: Eyes) -> dict[str, np.ndarr
     for name in eyes.names:
         if name not in images:
             raise TaskError(f"the robot gave no picture of camera {name!r}. {nearest(name, images)}")
-        down, across, _ = eyes.shape
-        rgb = np.asarray(images[name].rgb, dtype=np.float32)
-        high, wide = rgb.shape[0] // down, rgb.shape[1] // across
-        if (high * down, wide * across) != rgb.shape[:2] or not high or not wide:
-            raise TaskError(
-                f"the picture of camera {name!r} is {rgb.shape[1]} × {rgb.shape[0]}, and {across} × {down} is wanted. "
-                "Take pictures of a whole multiple of that."
-            )
-        mean = rgb.reshape(1, down, high, across, wide, 3).mean(axis=(2, 4))
-        found[name] = np.round(mean).astype(np.uint8)
+        found[name] = averaged(images[name].rgb, name, eyes.shape[0], eyes.shape[1])[None]
+    return found
+
+
+def averaged(rgb: np.ndarray, camera: str, down: int, across: int) -> np.ndarray:
+    """A camera's picture as bytes (down, across, 3): each pixel the mean of all that it covers, parts of pixels too."""
+    high, wide = rgb.shape[:2]
+    if round(high * across / wide) != down or across > wide:
+        raise TaskError(
+            f"the picture of camera {camera!r} is {wide} × {high}, and {across} × {down} is wanted. Take the whole "
+            "picture, of the same shape and at least as large."
+        )
+    if (high, wide) == (down, across):
+        return np.asarray(rgb, dtype=np.uint8)
+    values = np.asarray(rgb, dtype=np.float64)
+    mean = np.einsum("ah,hwc,bw->abc", _shares(high, down), values, _shares(wide, across), optimize=True)
+    found: np.ndarray = np.round(mean).astype(np.uint8)
+    return found
+
+
+@functools.cache
+def _shares(many: int, few: int) -> np.ndarray:
+    """(few, many): how much of each fine pixel lies in each coarse one, as shares of the coarse one."""
+    edges, ends = np.arange(many + 1) * few / many, np.arange(few + 1)
+    inside = np.minimum(edges[1:], ends[1:, None]) - np.maximum(edges[:-1], ends[:-1, None])
+    found: np.ndarray = np.maximum(inside, 0.0)
     return found
 
 
