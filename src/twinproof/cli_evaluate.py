@@ -205,6 +205,7 @@ def evaluate(config: Evaluate) -> int:
     stated = next((domain.description for domain in frozen.domains if domain.kind == "real"), "")
     pictures = pictures_in(frozen.task.contract)
     own_task = frozen.task_files is not None
+    safety = None if config.safety is None else _limits(config.safety, task.machine, twin)
     place = _kept_safe(config, place_of(config.robot, task, stated, twin, split, pictures, own_task), twin)
     logged = None if config.logged is None else Recording.load(config.logged)
     work = config.out.with_name(f".{config.out.name}.work")  # finished trials; gone when all are
@@ -220,7 +221,7 @@ def evaluate(config: Evaluate) -> int:
         "" if config.logged is None else f"logged trials in {config.logged.name}",
         script,
         config.change,
-        None if config.safety is None else _limits(config.safety, task.machine, twin),
+        safety,
         None if not config.on else _elsewhere(config, work, frozen),
         config.again,
         robot_hash(config.robot) if logged is None else logged.hash,
@@ -302,7 +303,8 @@ def _limits(path: Path, robot: Robot | Machine, twin: Twin) -> Safety:
     from twinproof.policies.safety_file import read_safety
     from twinproof.sim.scene import Scene
 
-    return read_safety(path, robot.joints, robot.limits, robot.rate_hz, Scene.of(twin))
+    by_torque = getattr(robot, "torque_driven", None)  # a driver does not say
+    return read_safety(path, robot.joints, robot.limits, robot.rate_hz, Scene.of(twin), by_torque)
 
 
 def _watched(config: Evaluate, place: Place | None, task: TaskSpec, beliefs: Beliefs, split: Split) -> Place | None:

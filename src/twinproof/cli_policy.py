@@ -53,7 +53,7 @@ class PolicyCheck:
     actions: str = ""
     """The signal of the logged actions; the one of kind joint_command by default."""
     relative: bool = False
-    """Actions are steps from one command to the next."""
+    """Actions are steps from one command to the next. With --task the policy's contract decides."""
     every: int | None = None
     """Ask at every so many ticks. Default: once a chunk, or at every tick where the policy remembers."""
     instruction: str | None = None
@@ -97,7 +97,7 @@ def _by_task(config: PolicyCheck) -> Look:
     import numpy as np
 
     from twinproof.nouns.errors import ConfigError
-    from twinproof.nouns.policy import require_same
+    from twinproof.nouns.policy import difference, require_same
     from twinproof.nouns.twin import Twin
     from twinproof.policies.command import values_of
     from twinproof.policies.logged import Logged
@@ -112,18 +112,28 @@ def _by_task(config: PolicyCheck) -> Look:
     if values:
         raise ConfigError(f"--task takes the goal alone from --set, and {', '.join(values)} was set. Leave it out.")
     twin = Twin.load(config.twin)
-    task = task_named(config.task, twin, home=home_of(config.home, twin), relative=config.relative)
+    home = home_of(config.home, twin)
+    task = task_named(config.task, twin, home=home, relative=config.relative)
+    other = task_named(config.task, twin, home=home, relative=not config.relative)
     needed = len(task.draw(np.random.default_rng(0)).goal)
     if len(goal) != needed:
         raise ConfigError(f"the goal of {task.name!r} has {needed} numbers, {len(goal)} were given. Use --set goal=….")
 
     def look(policy: Policy, episode: Episode) -> Logged:
-        require_same(replace(task.deployable, history=policy.contract.history), policy.contract, config.target)
-        sensed, command = at_ticks(episode, task)
+        pictures = [channel.name for channel in policy.contract.observations if len(channel.shape) == 3]
+        if pictures:
+            raise ConfigError(
+                f"the policy sees {', '.join(pictures)}, and --task shows no pictures. Try it in the twin instead: "
+                "twinproof panel --cameras …, twinproof evaluate."
+            )
+        wanted = {each: replace(each.deployable, history=policy.contract.history) for each in (task, other)}
+        mine = next((each for each in (task, other) if not difference(wanted[each], policy.contract)), task)
+        require_same(wanted[mine], policy.contract, config.target)
+        sensed, command = at_ticks(episode, mine)
         sensed = replace(sensed, goal=np.tile(goal, (len(sensed.time_s), 1)))
-        actions = np.asarray(task.action(sensed, command))
+        actions = np.asarray(mine.action(sensed, command))
         told = (f"the task {task.name!r} in {config.twin}", f"goal: {', '.join(map(str, goal)) or 'none'}")
-        return Logged(episode.id, sensed.time_s, actions, told, dict(task.observe(sensed)))
+        return Logged(episode.id, sensed.time_s, actions, told, dict(mine.observe(sensed)))
 
     return look
 

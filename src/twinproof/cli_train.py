@@ -54,7 +54,7 @@ class Train:
     worlds: int = 256
     """Worlds that run at once."""
     steps: int = 1_000_000
-    """Environment steps of each seed."""
+    """Environment steps of each seed; dagger, clone and student go on to the end of a round of whole episodes."""
     target: float | None = None
     """Stop when this share of the episodes that the policy is judged in, between parts of the training, succeeds."""
     seeds: int = 1
@@ -106,7 +106,7 @@ class Train:
     """Joints also stray at random, as far as the posterior behind the ranges could not explain."""
     coarse: int = 1
     """While it learns, physics steps so many times as long as the scene's, and contacts are solved in few tries:
-    faster, a little less exact. What it is judged in is not coarse."""
+    faster, a little less exact. It divides the steps of a tick. What it is judged in is not coarse."""
     drive: bool = True
     """Worlds are moved by the models of motors and residual dynamics that `identify --actuators --residual` adopted,
     where the randomisation carries some; --no-drive: by parameters alone, as worlds on a GPU must be."""

@@ -35,6 +35,7 @@ from twinproof.nouns.hashing import Json
 from twinproof.nouns.randomization import Randomization, Range
 from twinproof.nouns.source import Declared
 from twinproof.nouns.twin import Twin
+from twinproof.sim.parameters.base import nearest
 from twinproof.tasks.home import home_of
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.model_error import kicks_of
@@ -93,7 +94,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.variants if not _known(name)]
-        if unknown or len(set(self.variants)) < 2 or len(set(self.variants)) < len(self.variants) or self.seeds < 1:
+        if unknown:
+            raise ConfigError(f"there is no variant {unknown[0]!r}. {nearest(unknown[0], list(WAYS))}")
+        if len(set(self.variants)) < 2 or len(set(self.variants)) < len(self.variants) or self.seeds < 1:
             raise ConfigError(
                 f"a study of {', '.join(self.variants) or 'nothing'} over {self.seeds} seeds cannot compare. Name at "
                 f"least two of {', '.join(WAYS)}, each once, and one seed."

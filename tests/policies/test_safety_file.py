@@ -40,6 +40,18 @@ def test_what_is_named_is_narrower_and_the_rest_is_the_robots(tmp_path):
     assert torque.torque_driven
 
 
+def test_limits_of_a_robot_that_is_told_something_else_are_refused(tmp_path):
+    (tmp_path / "safety.toml").write_text(TEXT)
+    for torque_driven in (False, None):
+        assert read_safety(tmp_path / "safety.toml", ("a", "b"), LIMITS, 10.0, Scene(ARM), torque_driven)
+    with pytest.raises(PolicyError, match="says commands = 'position', and the robot is told torques. Mend that line"):
+        read_safety(tmp_path / "safety.toml", ("a", "b"), LIMITS, 10.0, Scene(ARM), True)
+    with pytest.raises(PolicyError, match=r"none.toml does not exist. docs/policies.md shows what a safety.toml holds"):
+        read_safety(tmp_path / "none.toml", ("a", "b"), LIMITS, 10.0, None)
+    with pytest.raises(PolicyError, match=r"gives 'a' 0.5 to -0.5 at .*The range goes up"):
+        read(tmp_path, TEXT.replace("[-0.5, 0.5]", "[0.5, -0.5]"))
+
+
 def test_what_cannot_be_kept_is_refused(tmp_path):
     for text, match in (
         (TEXT.replace("joints.b", "joints.c"), "limits c, and the robot has a, b"),

@@ -56,7 +56,7 @@ def test_the_point_is_the_middle_where_the_nominal_lies_outside() -> None:
     ("text", "message"),
     [
         ("x = 1", "'x' is no table"),
-        ("[body.box.push]\nlow = 0", "reads as tables in tables. Put the whole id in quotes"),
+        ("[body.box.push]\nlow = 0", r"Put the whole id in quotes: \[\"body.box.push\"\]"),
         ('["body.box.push"]\nlow = 0.0\nreason = "r"', "low and high, or times, or plus: one of the three"),
         ('["body.box.push"]\nlow = 0.0\nhigh = 1.0\ntimes = [1.0, 2.0]\nreason = "r"', "one of the three"),
         ('["body.box.push"]\nlow = 0.0\nhigh = 1.0', "does not say where it comes from"),
@@ -74,6 +74,13 @@ def test_a_file_that_cannot_be_understood_says_where(tmp_path: Path, text: str, 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RandomizationError, match="ranges.toml does not exist. Write stated ranges there"):
         read_extra(tmp_path / "ranges.toml")
+
+
+def test_multiples_of_nothing_and_more_than_a_model_has_are_refused() -> None:
+    with pytest.raises(RandomizationError, match="is 0 in this model, and so is every multiple of it. Give plus"):
+        Extra("image.noise", "twice nothing", times=(0.5, 2.0)).ranges(MODEL)
+    with pytest.raises(RandomizationError, match=r"texture goes up to 40; this model takes .* at most. Lower it"):
+        Extra("material.tiled.texture", "other tiles", 0.0, 40.0).ranges(Scene(EVERYTHING).nominal())
 
 
 def test_a_range_outside_physical_limits_is_refused() -> None:

@@ -49,6 +49,8 @@ def test_a_home_is_stated_joint_by_joint_or_as_a_split(servo: Path) -> None:
     assert texts_of({"a": 0.1, "b": -1e-7}) == ("a=0.1", "b=-1e-07")
     assert home_of(texts_of({"a": 0.1, "b": -1e-7}), twin) == {"a": 0.1, "b": -1e-7}
     assert texts_of(None) == ()
+    assert home_of({"a": 0.1}, twin) == {"a": 0.1}
+    assert home_of(split, twin) == home_of(str(split), twin) == home_of((str(split),), twin)
     assert driven(twin) == ["hinge"]
     for text in ("elbow", "elbow=high", str(servo / "nothing")):
         with pytest.raises(TaskError, match="is no position of a joint, and no Split folder"):
@@ -67,6 +69,12 @@ def test_a_policy_is_learned_from_where_a_split_begins(servo: Path, capsys: pyte
             main([*map(str, [*asked, "--hidden", 8, "--no-probe", "--home", *how, "--out", servo / out])])
         assert not ended.value.code
     assert Policy.load(servo / "by_split").part_hashes() == Policy.load(servo / "stated").part_hashes()
+    seen = ["policy", "check", servo / "by_split", "--recording", servo / "run" / "split", "--twin", servo / "twin"]
+    with pytest.raises(SystemExit) as ended:  # the policy's contract says that its actions are steps
+        main(
+            [*map(str, [*seen, "--task", "reach", "--home", *home, "--set", "goal=0.1,0,1.2", "--out", servo / "seen"])]
+        )
+    assert not ended.value.code
 
 
 def recording_of(*first: float, missing: tuple[bool, ...] = ()) -> Recording:

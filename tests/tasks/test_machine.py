@@ -72,7 +72,10 @@ def test_home_is_the_keyframe_of_that_name():
     [
         (lambda: Machine.of(scene(servo="")), "the scene has 0 controls, and 0 of them drive a joint"),
         (lambda: Machine.of(scene(keys="")), "the scene has no keyframe 'home', so nothing says where the arm begins"),
-        (lambda: Machine.of(scene(), home={"lifts": 1.0}), "home has no value for lift. Give one for every driven"),
+        (lambda: Machine.of(scene(), home={"lifts": 1.0}), "home names 'lifts', which nothing drives. Did you mean"),
+        (lambda: Machine.of(scene(), home={}), "home has no value for lift. Give one for every driven"),
+        (lambda: Machine.of(scene(), home={"lift": 9.0}), "home has 'lift' at 9, and that joint goes from"),
+        (lambda: Machine.of(scene(), home={"lift": np.nan}), "home has 'lift' at nan, and that joint goes from"),
         (lambda: Machine.of(scene(), tips=("tp",)), "the scene has no site or body 'tp' as a tip. Did you mean 'tip'"),
         (lambda: Machine.of(scene(BOX.format("a")), home={"lift": 0}, tips=("a",)), "no actuator moves the tip 'a'"),
         (lambda: Machine.of(scene(), rate_hz=33.0).substeps, "a tick at 33 Hz is 15.152 physics steps of 0.002 s"),

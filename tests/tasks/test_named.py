@@ -81,6 +81,26 @@ def test_a_task_that_can_be_done_is_found_to_be_so():
     assert "the expert succeeded in 2 of 2 episodes" in probe.told
 
 
+def test_what_is_not_one_for_each_world_is_named():
+    for changed, told in (
+        (
+            {"reward": lambda s: {"near": -s.time_s[0]}},
+            r"the reward term 'near' .* is float64 of the shape \(\); a number",
+        ),
+        ({"reward": lambda s: {"near": s.position}}, r"'near' .* of the shape \(2, 2\); a number for each of 2 worlds"),
+        ({"reward": lambda s: {"near": 1.0}}, r"'near' .* is float of the shape \(\)"),
+        (
+            {"succeeded": lambda s: s.time_s * 0},
+            r"the verdict 'succeeded' .* is float64 .*; True or False for each of 2",
+        ),
+        ({"failed": lambda s: False}, r"the verdict 'failed' .* is bool of the shape \(\); True or False for each"),
+    ):
+        arena = swing(**changed)
+        arena.reset()
+        with pytest.raises(TaskError, match=told):
+            arena.step(np.zeros((2, 2)))
+
+
 def test_chance_alone_proves_nothing_and_says_so():
     probe = feasible(swing(), seconds=0.3)
     assert probe.by == "chance"

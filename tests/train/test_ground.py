@@ -10,7 +10,7 @@ from tests.sim.test_drive import MOTOR
 from tests.train.folders import folders, ranges
 from twinproof.nouns.belief import Discrepancy
 from twinproof.nouns.drive import Drive
-from twinproof.nouns.errors import ConfigError, RandomizationError, TaskError
+from twinproof.nouns.errors import ConfigError, RandomizationError
 from twinproof.nouns.randomization import Randomization
 from twinproof.nouns.strict import plain
 from twinproof.nouns.theta import Theta
@@ -105,5 +105,7 @@ def test_what_is_learned_in_may_be_coarse_and_what_judges_is_not(driven: tuple[P
     assert 0 < off.max() < 0.02
     with pytest.raises(ConfigError, match="--coarse is 0; at least 1 is needed"):
         replace(asked, coarse=0)
-    with pytest.raises(TaskError, match="a whole number of them. Change the rate, the scene's timestep, or how coarse"):
-        Ground.of(replace(asked, coarse=7)).learner(0)
+    with pytest.raises(ConfigError, match="--hidden has no width, or one below 1"):
+        replace(asked, hidden=())
+    with pytest.raises(ConfigError, match="--coarse 7: a tick of this task is 2 physics steps, .* Fitting would be 2"):
+        Ground.of(replace(asked, coarse=7))

@@ -65,13 +65,22 @@ class SafetyFile:
     workspace: Box | None = None
 
 
-def read_safety(path: Path, joints: tuple[str, ...], limits: Limits, rate_hz: float, scene: Scene | None) -> Safety:
+def read_safety(
+    path: Path,
+    joints: tuple[str, ...],
+    limits: Limits,
+    rate_hz: float,
+    scene: Scene | None,
+    torque_driven: bool | None = None,
+) -> Safety:
     """The limits of a file for a robot with these joints and limits; a workspace needs the scene for its tips.
 
     What the file does not name stays as the robot allows it; what it names may be narrower, never wider.
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PolicyError(f"{path} does not exist. docs/policies.md shows what a safety.toml holds.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise PolicyError(f"{path} is no readable TOML file ({problem}). docs/policies.md shows one.") from None
     if data.get("format") != FORMAT:
@@ -80,12 +89,20 @@ def read_safety(path: Path, joints: tuple[str, ...], limits: Limits, rate_hz: fl
     unknown = sorted(set(stated.joints) - set(joints))
     if unknown:
         raise PolicyError(f"{path} limits {', '.join(unknown)}, and the robot has {', '.join(joints)}.")
+    if torque_driven is not None and torque_driven != (stated.commands == "torque"):
+        kind = "torques" if torque_driven else "positions"
+        raise PolicyError(f"{path} says commands = {stated.commands!r}, and the robot is told {kind}. Mend that line.")
     low, high, speed = (np.array(getattr(limits, name)) for name in ("low", "high", "speed"))
     effort = np.full(len(joints), np.inf)
     for name, one in stated.joints.items():
         k = joints.index(name)
         first, last = one.range or (low[k], high[k])
         fast = speed[k] if one.speed is None else one.speed
+        if not first < last or not fast > 0:
+            raise PolicyError(
+                f"{path} gives {name!r} {first:g} to {last:g} at {fast:g} a second. The range goes up, and the "
+                "speed is above 0."
+            )
         if first < low[k] or last > high[k] or fast > speed[k]:
             raise PolicyError(
                 f"{path} gives {name!r} {first:g} to {last:g} at {fast:g} a second, wider than the robot's own "

@@ -84,12 +84,19 @@ class Extra:
             low, high = self.low, self.high
         else:
             assert nominal is not None
+            if self.times and not nominal:
+                raise RandomizationError(
+                    f"{each.id} is 0 in this model, and so is every multiple of it. Give plus, or low and high."
+                )
             low, high = (nominal * f for f in self.times) if self.times else (nominal + d for d in self.plus or ())
         middle = (
             float(each.info.from_scale(float(np.mean(each.info.to_scale(np.array([low, high]))))))
             if (each.info.contains(low) and each.info.contains(high))
             else low
         )
+        most = np.inf if model is None or each.info.unit == "s" else each.most(model)  # room for delays is made
+        if each.info.contains(high) and high > most * (1 + 1e-9):
+            raise RandomizationError(f"{each.id} goes up to {high:.6g}; this model takes {most:.6g} at most. Lower it.")
         usual = nominal if nominal is not None and low <= nominal <= high else middle
         about = meaning(each.id)
         return Range(
@@ -110,14 +117,19 @@ def read_extra(path: Path) -> tuple[Extra, ...]:
     for id, table in tables.items():
         if not isinstance(table, dict):
             raise RandomizationError(f'{path}: {id!r} is no table. Write ["{id}"] and low, high, reason below it.')
-        nested = [name for name, value in table.items() if isinstance(value, dict)]
-        if nested:
+        whole = _whole_id(id, table)
+        if whole != id:
             raise RandomizationError(
-                f"{path}: [{id}.{nested[0]}] reads as tables in tables. Put the whole id in quotes: "
-                f'["{id}.{nested[0]}"].'
+                f'{path}: [{whole}] reads as tables in tables. Put the whole id in quotes: ["{whole}"].'
             )
         found.append(build(Extra, table, f"{path}: {id}", RandomizationError, made={"id": id}))
     return tuple(found)
+
+
+def _whole_id(id: str, table: dict[str, Any]) -> str:
+    """The id that somebody meant whose tables lie in tables."""
+    nested = [name for name, value in table.items() if isinstance(value, dict)]
+    return _whole_id(f"{id}.{nested[0]}", table[nested[0]]) if nested else id
 
 
 def stated(extras: Sequence[Extra], model: Any, inferred: Sequence[str]) -> tuple[tuple[Range, ...], frozenset[str]]:

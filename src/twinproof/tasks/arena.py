@@ -34,7 +34,7 @@ from twinproof.tasks.commands import Commands
 from twinproof.tasks.conditions import delays_s, physics, pushed_bodies
 from twinproof.tasks.episodes import Draws, Ground, drawn_theta, episode_seed, episodes_of
 from twinproof.tasks.eyes import Eyes
-from twinproof.tasks.finite import Finite
+from twinproof.tasks.finite import Finite, check_each
 from twinproof.tasks.late_view import LateView
 from twinproof.tasks.look import Look, kept
 from twinproof.tasks.machine import joint_places
@@ -232,9 +232,13 @@ class Arena:
         if self.backing.patient and not self.first_divergence and bool(diverged.any()):
             world = int(np.argmax(_host(diverged)))
             self.first_divergence = f"world {world} {self.backing.why(world)}"
-        rewards = {name: xp.where(diverged, 0.0, value) for name, value in task.reward(situation).items()}
+        terms = task.reward(situation)
+        check_each("reward term", terms, task.name, self.count)
+        rewards = {name: xp.where(diverged, 0.0, value) for name, value in terms.items()}
         self._finite.check("reward term", rewards, self._tick)
-        succeeded, failed = task.succeeded(situation) & ~diverged, task.failed(situation) & ~diverged
+        judged = {"succeeded": task.succeeded(situation), "failed": task.failed(situation)}
+        check_each("verdict", judged, task.name, self.count, yes_or_no=True)
+        succeeded, failed = (value & ~diverged for value in judged.values())
         ended = failed | diverged | (succeeded if self.play.stop_at_success else failed)
         late = self._tick >= task.ticks
         verdict = {

@@ -126,8 +126,9 @@ def rows_of(model: Any, task: TaskSpec, pushed: Sequence[str], thetas: Sequence[
         shift, slack, jitter = (np.zeros((count, width)) for _ in range(3))
     if (jitter > 2 * tick_s).any():
         raise TaskError(
-            f"a command's delay jitters by {jitter.max():.3g} s, more than two ticks of {tick_s:.3g} s. A command may "
-            "stand for one tick more: use a delay, or a lower rate."
+            f"a command's delay jitters by {jitter.max():.3g} s, more than two ticks of {tick_s:.3g} s, where ranges "
+            "that were made wider count as wide as they are. A command may stand for one tick more: state a smaller "
+            "range of actuator.….delay_jitter, use a delay, or a lower rate."
         )
     bias, noise, quantum = _readings(model, joints, thetas)
     return Rows(

@@ -1,4 +1,5 @@
-"""Numbers that are no numbers, found with their world, their step and their name."""
+"""What a task's functions give, looked at: numbers that are no numbers, found with their world, their step and their
+name; and values that are not one for each world."""
 
 from __future__ import annotations
 
@@ -69,3 +70,15 @@ class Finite:
             "episode. Mend the function that computes it; a division by a distance or a speed of zero is the usual "
             "cause."
         )
+
+
+def check_each(kind: str, values: Mapping[str, Array], task: str, count: int, *, yes_or_no: bool = False) -> None:
+    """Each of these is one number for each world, or one bool."""
+    for name, value in values.items():
+        shape, dtype = tuple(getattr(value, "shape", ())), str(getattr(value, "dtype", type(value).__name__))
+        if shape != (count,) or (yes_or_no and not dtype.endswith("bool")):
+            what = "True or False" if yes_or_no else "a number"
+            raise TaskError(
+                f"the {kind} {name!r} of the task {task!r} is {dtype} of the shape {shape}; {what} for each of "
+                f"{count} worlds is wanted. Mend the function that computes it."
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +14,15 @@ from twinproof.nouns.twin import Twin
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
 
+Stated = Sequence[str] | Mapping[str, float] | str | Path
 
-def home_of(texts: Sequence[str], twin: Twin) -> dict[str, float] | None:
-    """Positions written as 'elbow=0.9', or those with which the calibration episodes of a Split folder begin; None
-    where nothing is stated."""
+
+def home_of(stated: Stated, twin: Twin) -> dict[str, float] | None:
+    """Positions by joint, written as 'elbow=0.9', or those with which the calibration episodes of a Split folder begin;
+    None where nothing is stated."""
+    if isinstance(stated, Mapping):
+        return dict(stated) or None
+    texts = (str(stated),) if isinstance(stated, str | Path) else stated
     if len(texts) == 1 and "=" not in texts[0] and Path(texts[0]).is_dir():
         return recorded_home(Split.load(Path(texts[0])).parts()[0].recording, driven(twin))
     found = {}

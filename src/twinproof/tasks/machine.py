@@ -20,6 +20,7 @@ FREE, SLIDE, HINGE = 0, 2, 3  # mjtJoint
 ON_JOINT = 0  # mjtTrn
 COUPLED = 2  # mjtEq: one joint follows another
 SERVO_SPEED = {HINGE: 2.5, SLIDE: 0.3}  # rad/s, m/s: what lab robots allow, unless limits are given
+BEYOND = 0.25  # of a joint's range: encoders that are off read beyond its ends
 RATES_HZ = {"servo": 20.0, "torque": 100.0}
 
 
@@ -214,13 +215,30 @@ def _limits(model: Any, joints: tuple[str, ...], torque_driven: bool) -> Limits:
     return Limits(span[:, 0].copy(), span[:, 1].copy(), speed)
 
 
+def _check_inside(model: Any, joints: tuple[str, ...], home: np.ndarray) -> None:
+    for name, at in zip(joints, home.tolist(), strict=True):
+        joint = model.joint(name).id
+        low, high = model.jnt_range[joint].tolist() if model.jnt_limited[joint] else (-np.inf, np.inf)
+        slack = BEYOND * (high - low) if np.isfinite(high - low) else 0.0
+        if not low - slack <= at <= high + slack or not np.isfinite(at):
+            raise TaskError(
+                f"home has {name!r} at {at:g}, and that joint goes from {low:g} to {high:g}. Give a position inside, "
+                "in rad or m."
+            )
+
+
 def _home(model: Any, joints: tuple[str, ...], home: Mapping[str, float] | None, torque_driven: bool) -> np.ndarray:
     at, _ = joint_places(model, joints)
     if home is not None:
+        strange = [name for name in home if name not in joints]
+        if strange:
+            raise TaskError(f"home names {strange[0]!r}, which nothing drives. {nearest(strange[0], joints)}")
         missing = [name for name in joints if name not in home]
         if missing:
             raise TaskError(f"home has no value for {', '.join(missing)}. Give one for every driven joint.")
-        return np.array([float(home[name]) for name in joints])
+        stated = np.array([float(home[name]) for name in joints])
+        _check_inside(model, joints, stated)
+        return stated
     keys = [model.key(k).name for k in range(model.nkey)]
     if "home" in keys:
         return np.array(model.key_qpos[keys.index("home")][at])

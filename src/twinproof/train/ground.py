@@ -23,7 +23,7 @@ from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.conditions import delays_s
 from twinproof.tasks.experts import expert_by_name
 from twinproof.tasks.eyes import SplatEyes, with_pictures
-from twinproof.tasks.home import home_of
+from twinproof.tasks.home import Stated, home_of
 from twinproof.tasks.machine import Machine
 from twinproof.tasks.model_error import kicks_of
 from twinproof.tasks.named import task_named
@@ -43,6 +43,7 @@ from twinproof.train.vec_env import Base, Dress, VecEnv
 FRESH = 3_000_009  # stages are judged with draws and starts that nothing else has
 SEEING = ("ppo", "dagger", "clone", "student")  # what learns from pictures
 PAYING = ("ppo", "teacher", "rma", "fasttd3", "fastsac", "progressive", "residual")  # what learns from a reward
+OFFERED = tuple(algo for algo in PAYING if not algo.startswith("fast"))  # by `twinproof train`
 ON_GPU = ("ppo", "teacher", "rma", "fasttd3", "fastsac", "progressive")
 
 
@@ -93,6 +94,10 @@ class Asked:
         for name in ("worlds", "steps", "seeds", "history", "judged", "updates", "coarse"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"--{name} is {getattr(self, name)}; at least 1 is needed.")
+        if not self.hidden or min(self.hidden) < 1:
+            raise ConfigError(
+                "--hidden has no width, or one below 1. Give the width of each hidden layer: --hidden 128 128."
+            )
         if self.history > 1 and self.algo not in ("dagger", "clone", "student", "rma"):
             raise ConfigError(
                 f"--history {self.history} is for dagger, clone, student and rma; {self.algo} sees one tick."
@@ -124,7 +129,9 @@ class Asked:
                 f"--mix is {self.mix:g} and --input-noise {self.input_noise:g}; both are shares from 0 to 1."
             )
         if self.safety is not None and self.algo not in PAYING:
-            raise ConfigError(f"--safety is what {', '.join(PAYING)} pay for; {self.algo} has no reward. Leave it out.")
+            raise ConfigError(
+                f"--safety is what {', '.join(OFFERED)} pay for; {self.algo} has no reward. Leave it out."
+            )
         if self.target is not None and not 0 < self.target <= 1:
             raise ConfigError(f"--target is {self.target}; it is a share above 0 and at most 1.")
 
@@ -157,6 +164,12 @@ class Ground:
             raise ConfigError(
                 f"--model-error: {asked.randomization or 'no ranges, and nothing else,'} states none that grows with "
                 "time of a joint that the task drives, so that nothing would be played. Leave it out."
+            )
+        if asked.coarse > 1 and (steps := task.machine.substeps) % asked.coarse:
+            fits = [str(n) for n in range(2, steps + 1) if steps % n == 0]
+            raise ConfigError(
+                f"--coarse {asked.coarse}: a tick of this task is {steps} physics steps, which cannot be taken "
+                f"{asked.coarse} at a time. Fitting would be {', '.join(fits) or 'none'}."
             )
         expert = expert_by_name(asked.task, task, _known(draws))
         other = asked.teacher if asked.algo == "student" else asked.base if asked.algo == "residual" else None
@@ -267,7 +280,8 @@ class Ground:
 
 
 def _limits(path: Path, machine: Machine) -> Safety:
-    return read_safety(path, machine.joints, machine.limits, machine.rate_hz, machine.scene)
+    asked = (machine.joints, machine.limits, machine.rate_hz, machine.scene, machine.torque_driven)
+    return read_safety(path, *asked)
 
 
 def _known(draws: Randomization | None) -> Theta:
@@ -289,7 +303,7 @@ def ranges_of(twin: Twin, folder: Path | None) -> Randomization | None:
 
 
 def open_arena(
-    twin: Path, task: str, count: int, randomization: Path | None = None, home: tuple[str, ...] = (), seed: int = 0
+    twin: Path, task: str, count: int, randomization: Path | None = None, home: Stated = (), seed: int = 0
 ) -> Arena:
     """An arena of a twin's folder with a task by its name; ended worlds begin anew by themselves."""
     scene = Twin.load(twin)

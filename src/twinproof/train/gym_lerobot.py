@@ -22,7 +22,7 @@ from twinproof.nouns.errors import TaskError
 from twinproof.nouns.twin import Twin
 from twinproof.tasks.arena import Arena, Play
 from twinproof.tasks.eyes import PREFIX, SplatEyes, with_pictures
-from twinproof.tasks.home import home_of
+from twinproof.tasks.home import Stated, home_of
 from twinproof.tasks.named import task_named
 from twinproof.train.ground import ranges_of
 from twinproof.train.gym import LEROBOT_ID, TaskEnv
@@ -47,7 +47,7 @@ class LeRobotEnv(gymnasium.Env):  # type: ignore[misc]
 
     def __init__(
         self, twin: Path | str, task: str = "reach", *, randomization: Path | str | None = None,
-        home: tuple[str, ...] = (), cameras: Sequence[str] = (), width: int = 96, seed: int = 0, world: int = 0,
+        home: Stated = (), cameras: Sequence[str] = (), width: int = 96, seed: int = 0, world: int = 0,
         render_mode: str | None = None,
     ) -> None:  # fmt: skip
         found = Twin.load(Path(twin))

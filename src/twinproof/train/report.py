@@ -28,4 +28,7 @@ def policies(made: Sequence[Made | Came], out: Path) -> None:
         )
         if judged.diverged:
             sys.stdout.write(f"  {judged.diverged} of them diverged and count as no success\n")
-    sys.stdout.write(f"{out}: policy.json, weights.safetensors, metrics.jsonl, curve.png\n")
+    where = f"{out}: " if len(made) == 1 else f"{out}: seed{made[0].policy.seed} and so on, each with "
+    more = [name for name in ("policy.onnx", "tensorboard") if any(out.rglob(name))]
+    files = ["policy.json", "weights.safetensors", "metrics.jsonl", "curve.png", *more]
+    sys.stdout.write(f"{where}{', '.join(files)}\n")
