@@ -213,6 +213,10 @@ def _of_point(best: Row, point: Row) -> list[str]:
     mine, mine_real = _mean(best, "draws"), _mean(best, "real")
     if at is None or drawn is None or real is None or mine is None or mine_real is None:
         return []
+    if at < SMALL:
+        return [
+            f"Policies of the point succeed in {at:.0%} at the point itself: what ranges could win back is not told."
+        ]
     lost, outside = at - drawn, drawn - real
     found = [
         f"Policies of the point succeed in {at:.0%} at the point and {drawn:.0%} over draws of the posterior: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -89,6 +90,8 @@ def test_the_trackers_noise_and_the_starts_of_a_free_body_are_measured() -> None
         c.id for c in checks
     }
     assert not any(each.missed for each in checks)
+    at_the_point = replace(held, randomization=held.randomization.at(0.0))
+    assert check_measured(at_the_point, recorded.noises(slides())) == []  # without width nothing can be tested
 
 
 def test_lost_readings_become_a_range() -> None:

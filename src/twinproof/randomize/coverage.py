@@ -184,12 +184,13 @@ def _told_sentence(against: Against, each: Told) -> str:
 def check_measured(against: Against, seen: Mapping[str, Sequence[float]]) -> list[ParameterCheck]:
     """Ranges of noise and starts against the same numbers measured on validation.
 
-    One in ten may lie outside; so many that this would happen once in fifty times are a miss.
+    One in ten may lie outside; so many that this would happen once in fifty times are a miss. A range without width,
+    such as at strength 0, says nothing that could be tested.
     """
     found: list[ParameterCheck] = []
     known = {entry.id: entry for entry in against.randomization.ranges}
     for id, values in sorted(seen.items()):
-        if id in known:
+        if id in known and known[id].low < known[id].high:
             low, high = known[id].low, known[id].high
             out = [value for value in values if not low <= value <= high]
             told = f"{id}: {len(values) - len(out)} of {len(values)} validation episodes lie in {low:.4g} to {high:.4g}"
