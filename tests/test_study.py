@@ -164,7 +164,7 @@ def test_reasons_say_what_the_numbers_show():
     assert "what stays uncertain costs them little" in said
     fails = {"real": (0.0, 0.0), "twin": (0.0, 0.0), "draws": (0.0, 0.0)}
     none = " ".join(reasons([rated("point", **fails), rated("posterior", **fails)], 0.1))
-    assert "succeed in 0% at the point itself: what ranges could win is not told" in none
+    assert "succeed in 0% at the point itself: what ranges could win back is not told" in none
     assert "18 points of point, 20 of posterior" in said
     fragile = rated("point", real=(0.8, 0.8), twin=(1.0, 1.0), draws=(0.7, 0.7))
     assert "costs them 30 points, which ranges could win back" in " ".join(reasons([fragile, best]))
