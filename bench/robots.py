@@ -3,6 +3,7 @@
 `python -m bench.robots OUT`               plants 1 to 8, on one core about six minutes each; a stopped one goes on
 `python -m bench.robots OUT 100 101 102`   others
 `python -m bench.robots OUT --second`      plants 9 to 24, without posterior_error
+`python -m bench.robots OUT --apart`       then: all 24 again, beside what was stated drawn alone
 `python -m bench.robots OUT --effects`     then: the same policies in realities that have one unmodelled effect, or none
 
 Plants 100 to 102 are for trying settings out; the settings here were found there. Scored are 1 to 8, then 9 to 24.
@@ -64,6 +65,19 @@ def effects(out: Path, plants: tuple[int, ...]) -> None:
         twinproof_does("study", "pool", *studies, "--out", out / some / "pool")
 
 
+def apart(out: Path, plants: tuple[int, ...]) -> None:
+    """Whose merit it is, the posterior's or that of what was stated beside it."""
+    studies = []
+    for plant in plants:
+        study = out / "apart" / f"plant_{plant}"
+        if not (study / "transfer.json").is_file():
+            shutil.copytree(out / f"plant_{plant}" / "store", study / "store", dirs_exist_ok=True)
+            asked = (*STUDY, "point", "stated", "posterior", "--robot", f"lab:pendulum?plant={plant}", "--out", study)
+            twinproof_does("study", "transfer", out / f"run_{plant}", *asked, "--change", "what was stated drawn alone")
+        studies.append(study)
+    twinproof_does("study", "pool", *studies, "--out", out / "apart" / "pool")
+
+
 def main(out: Path, plants: tuple[int, ...], variants: tuple[str, ...] = VARIANTS) -> None:
     """Every robot's run and study, then the pool."""
     out.mkdir(parents=True, exist_ok=True)
@@ -83,6 +97,8 @@ if __name__ == "__main__":
     where, named = Path(plain[0]), tuple(map(int, plain[1:]))
     if "--effects" in sys.argv:
         effects(where, named or SCORED)
+    elif "--apart" in sys.argv:
+        apart(where, named or (*SCORED, *SECOND))
     elif "--second" in sys.argv:
         main(where, named or SECOND, VARIANTS[:3])
     else:

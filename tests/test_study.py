@@ -18,6 +18,7 @@ from twinproof.nouns.errors import ConfigError
 from twinproof.nouns.policy import Policy
 from twinproof.nouns.progress import quiet
 from twinproof.nouns.randomization import Randomization
+from twinproof.nouns.source import Declared
 from twinproof.nouns.split import Split
 from twinproof.reconstruct.declare import declared
 from twinproof.sim.parameters.resolve import parameter
@@ -81,6 +82,31 @@ def test_a_variant_with_model_error_needs_one_that_is_played(limited, tmp_path):
     made = variants(plan)
     assert made["posterior_error"] == made["posterior"]
     assert [trains_with_error(name) for name in made] == [False, True]
+
+
+def test_what_people_stated_is_drawn_about_the_point(limited, tmp_path):
+    for name in ("twin", "posterior"):
+        (tmp_path / name).symlink_to(limited / name)
+    base = Randomization.load(limited / "randomization")
+    plan = Plan(tmp_path, SMALL, ("point", "stated", "posterior"))
+    (tmp_path / "randomization").symlink_to(limited / "randomization")
+    with pytest.raises(ConfigError, match="nobody stated a range of dynamics in .*, so that stated would be point"):
+        variants(plan)
+    (tmp_path / "randomization").unlink()
+    first = next(entry for entry in base.ranges if entry.gap == "dynamics")
+    late = replace(first, parameter=parameter("actuator.hinge.delay_jitter").info, low=0.0, high=0.02, point=0.01)
+    said = replace(late, source=Declared("a person said so"))
+    replace(base, ranges=(*base.ranges, said)).save(tmp_path / "randomization")
+    made = variants(plan)
+    width = {name: {e.id: e.high - e.low for e in each.ranges if e.gap == "dynamics"} for name, each in made.items()}
+    assert all(width["stated"][id] == (0.02 if id == said.id else 0.0) for id in width["stated"])
+    assert set(width["point"].values()) == {0.0}
+    assert width["posterior"][said.id] == 0.02
+    assert sum(value > 0 for value in width["posterior"].values()) > 1
+    rng = np.random.default_rng(0)
+    thetas = [made["stated"].draw(rng) for _ in range(20)]
+    assert np.ptp([theta[said.id] for theta in thetas]) > 0.005
+    assert np.ptp([theta[first.id] for theta in thetas]) == 0
 
 
 def test_policies_are_trained_once_and_come_with_a_page(limited, tmp_path):

@@ -44,8 +44,8 @@ class StudyTransfer:
     robot: str = ""
     """Reality: 'lab:BENCH?plant=0', or a Python file whose robot() gives a driver."""
     variants: tuple[str, ...] = ("nominal", "wide", "point", "posterior")
-    """What is compared: nominal, wide, point, wide_identified, mild, posterior, strong, posterior_error; with cameras
-    also visual and dynamics (docs/study.md)."""
+    """What is compared: nominal, wide, point, stated, wide_identified, mild, posterior, strong, posterior_error; with
+    cameras also visual and dynamics (docs/study.md)."""
     reconstruct: Literal["", "on", "off", "both"] = ""
     """Every variant with the encoders' zeros that pictures told, without, or both. Default: nominal and wide without,
     the others with them."""

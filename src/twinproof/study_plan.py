@@ -3,6 +3,7 @@
 nominal          the model before any data, nothing of it drawn      neither
 wide             hand-set wide ranges about the nominal              randomisation
 point            calibration alone: its best values                  identification
+stated           the point, with what people stated drawn as well     both, by hand
 wide_identified  hand-set wide ranges about those values             both, by hand
 posterior        draws of what calibration left open                 both
 mild, strong     the same, half and twice as wide                    both
@@ -62,6 +63,7 @@ class Way:
     fixed: tuple[str, ...] = ()  # gaps that stay at their point, for policies that see them
     wrong: str = ""  # what is planted wrong
     about: bool = False  # and drawn about the wrong value
+    by_people: bool = False  # of what is told, what people stated is drawn
     error: bool = False  # the posterior's model error is played (tasks/model_error.py)
 
 
@@ -69,6 +71,7 @@ WAYS = {
     "nominal": Way(False, None, "neither", SEEN),
     "wide": Way(False, HAND, "randomisation, by hand"),
     "point": Way(True, 0.0, "identification", SEEN),
+    "stated": Way(True, 0.0, "identification, and what people stated", SEEN, by_people=True),
     "wide_identified": Way(True, HAND, "both, widths by hand"),
     "mild": Way(True, 0.5, "both, half the posterior"),
     "posterior": Way(True, 1.0, "both, the posterior"),
@@ -189,6 +192,13 @@ def _refuse_what_is_alike(plan: Plan, base: Randomization, twin: Twin) -> None:
             f"{plan.run / 'randomization'} draws no looks and no cameras, so that visual and dynamics would be point "
             "and posterior. Make it with looks (twinproof randomize --looks), or leave them out."
         )
+    if any(_way(name).by_people for name in plan.variants) and not any(
+        told(e) and stated(base, e) for e in base.ranges
+    ):
+        raise ConfigError(
+            f"nobody stated a range of dynamics in {plan.run / 'randomization'}, so that stated would be point. State one "
+            "(twinproof randomize --extra), or leave stated out."
+        )
     if any(map(trains_with_error, plan.variants)) and not kicks_of(base, _machine(plan, twin)).any():
         raise ConfigError(
             f"{plan.run / 'randomization'} carries no model error that grows with time of a joint that the task "
@@ -223,7 +233,8 @@ def _varied(base: Randomization, name: str, model: Any, seeing: bool) -> Randomi
     way = WAYS[which]
     by_hand, drawn = way.strength == HAND, way.strength not in (None, HAND, 0.0)
     identified = {entry.id for entry in base.ranges if told(entry) and _is_identified(entry, way, zeros)}
-    made = base.at(way.strength if drawn and way.strength is not None else 0.0, only=identified)
+    stretched = {id for id in identified if not (way.by_people and stated(base, base.range(id)))}
+    made = base.at(way.strength if drawn and way.strength is not None else 0.0, only=stretched)
     made = made.at(0.0, only={entry.id for entry in base.ranges if seeing and entry.gap in way.fixed})
     ranges, by_people = list[Range](), set[str]()
     for entry in made.ranges:

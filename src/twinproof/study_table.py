@@ -22,6 +22,7 @@ RIVALS = (
     "point",
     "wide",
     "nominal",
+    "stated",
     "wide_identified",
     "mild",
     "strong",
