@@ -192,12 +192,11 @@ def _refuse_what_is_alike(plan: Plan, base: Randomization, twin: Twin) -> None:
             f"{plan.run / 'randomization'} draws no looks and no cameras, so that visual and dynamics would be point "
             "and posterior. Make it with looks (twinproof randomize --looks), or leave them out."
         )
-    if any(_way(name).by_people for name in plan.variants) and not any(
-        told(e) and stated(base, e) for e in base.ranges
-    ):
+    by_people = any(told(entry) and stated(base, entry) for entry in base.ranges)
+    if any(_way(name).by_people for name in plan.variants) and not by_people:
         raise ConfigError(
-            f"nobody stated a range of dynamics in {plan.run / 'randomization'}, so that stated would be point. State one "
-            "(twinproof randomize --extra), or leave stated out."
+            f"nobody stated a range of dynamics in {plan.run / 'randomization'}, so that stated would be point. State "
+            "one (twinproof randomize --extra), or leave stated out."
         )
     if any(map(trains_with_error, plan.variants)) and not kicks_of(base, _machine(plan, twin)).any():
         raise ConfigError(
