@@ -62,7 +62,8 @@ MEASURED = (
     Quoted("policies of the pendulum on sixteen robots: ranges of the posterior, a delay stated beside them", "87 %",
            "point 70 %, hand-set wide 2 %: +17 (+2 to +31) and +84 (+79 to +90); the one bench of four on which they "
            "beat both (bar two: missed). Over the delay drawn alone +6 (+1 to +10), 24 robots", "transfer.md",
-           ("87 % (82–92)", "it wins +6 (+1 to +10)", "70 % (56–84)", "2 % (0–6)", "beat the point (+17, +2 to +31)", "(+84, +79 to +90)")),
+           ("87 % (82–92)", "it wins +6 (+1 to +10)", "70 % (56–84)", "2 % (0–6)", "beat the point (+17, +2 to +31)",
+            "(+84, +79 to +90)")),
     Quoted("the same on one robot, 5 seeds, no delay stated", "81 %",
            "point 84 %, hand-set wide 44 %, nominal 0 %: no better than the point", "transfer.md",
            ("81 %", "84 %", "44 %")),
