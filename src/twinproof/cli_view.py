@@ -375,11 +375,11 @@ def _live(config: View, opened: Opened, handed: Handed) -> int:
     live = Live(server, opened, handed)
     name = f"[{config.host}]" if ":" in config.host else config.host
     address = f"http://{name}:{bound.getsockname()[1]}/{gate.token}/"
-    sys.stdout.write(f"{address}\nCtrl-C ends the viewer.\n")
-    sys.stdout.flush()
-    if config.browser:
-        webbrowser.open(address)
-    try:
+    try:  # before anybody knows the address, and could already want to end it
+        sys.stdout.write(f"{address}\nCtrl-C ends the viewer.\n")
+        sys.stdout.flush()
+        if config.browser:
+            webbrowser.open(address)
         ended = threading.Event()
         while not ended.wait(1.0):  # a signal that another thread took is heard a second later
             pass
