@@ -4,6 +4,7 @@
 `python -m bench.robots OUT 100 101 102`   others
 `python -m bench.robots OUT --second`      plants 9 to 24, without posterior_error
 `python -m bench.robots OUT --apart`       then: all 24 again, beside what was stated drawn alone
+`python -m bench.robots OUT --pairs`       then: differences paired over the first, the second and all robots
 `python -m bench.robots OUT --effects`     then: the same policies in realities that have one unmodelled effect, or none
 
 Plants 100 to 102 are for trying settings out; the settings here were found there. Scored are 1 to 8, then 9 to 24.
@@ -11,12 +12,16 @@ Plants 100 to 102 are for trying settings out; the settings here were found ther
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 import twinproof
+from twinproof.study_table import over_units
 
 HERE = Path(__file__).parent
 JOB = Path(twinproof.__file__).parent / "jobs" / "pendulum.toml"
@@ -78,7 +83,21 @@ def apart(out: Path, plants: tuple[int, ...]) -> None:
     twinproof_does("study", "pool", *studies, "--out", out / "apart" / "pool")
 
 
-def main(out: Path, plants: tuple[int, ...], variants: tuple[str, ...] = VARIANTS) -> None:
+def pairs(out: Path) -> None:
+    """Prints the posterior minus each other, and what was stated minus the point: points of success in reality."""
+    for where, others in ((out, ("point", "wide")), (out / "apart", ("point", "stated"))):
+        for plants in (SCORED, SECOND, (*SCORED, *SECOND)):
+            told = [json.loads((where / f"plant_{plant}" / "transfer.json").read_text())["rows"] for plant in plants]
+            real = [{row["variant"]: float(np.mean(row["rates"]["real"])) for row in rows} for rows in told]
+            wanted = [("posterior", other) for other in others]
+            wanted += [("stated", "point")] if "stated" in others else []
+            for one, other in wanted:
+                mean, low, high = over_units([100 * (each[one] - each[other]) for each in real])
+                span = f"{plants[0]} to {plants[-1]}"
+                sys.stdout.write(f"robots {span}: {one} - {other} {mean:+.0f} ({low:+.0f} to {high:+.0f})\n")
+
+
+def main(out: Path, plants: tuple[int, ...], variants: tuple[str, ...] = VARIANTS, pool: str = "pool") -> None:
     """Every robot's run and study, then the pool."""
     out.mkdir(parents=True, exist_ok=True)
     studies = []
@@ -89,7 +108,7 @@ def main(out: Path, plants: tuple[int, ...], variants: tuple[str, ...] = VARIANT
             asked = (*STUDY, *variants, "--robot", f"lab:pendulum?plant={plant}", "--out", study)
             twinproof_does("study", "transfer", run, *asked)
         studies.append(study)
-    twinproof_does("study", "pool", *studies, "--out", out / "pool")
+    twinproof_does("study", "pool", *studies, "--out", out / pool)
 
 
 if __name__ == "__main__":
@@ -100,6 +119,8 @@ if __name__ == "__main__":
     elif "--apart" in sys.argv:
         apart(where, named or (*SCORED, *SECOND))
     elif "--second" in sys.argv:
-        main(where, named or SECOND, VARIANTS[:3])
+        main(where, named or SECOND, VARIANTS[:3], "pool_second")
+    elif "--pairs" in sys.argv:
+        pairs(where)
     else:
         main(where, named or SCORED)

@@ -47,8 +47,8 @@ class Train:
     out: Path = Path("policy")
     """The new Policy folder; with several seeds a folder of them, seed0, seed1, …"""
     home: tuple[str, ...] = ()
-    """Where the robot begins, 'elbow=0.9' in rad or m, where the scene has no keyframe 'home'; or a Split folder: where
-    its calibration episodes begin."""
+    """Where the robot begins, 'elbow=0.9' in rad or m, where the scene has no keyframe 'home'; or a Split folder: then
+    where its calibration episodes begin."""
     relative: bool = True
     """Actions move the last command; --no-relative: they name the next one. Robots driven by torques take torques."""
     worlds: int = 256

@@ -48,6 +48,10 @@ def test_a_home_is_stated_joint_by_joint_or_as_a_split(servo: Path) -> None:
     assert home_of((str(split),), twin) == {"hinge": float(np.median(recorded))}
     assert texts_of({"a": 0.1, "b": -1e-7}) == ("a=0.1", "b=-1e-07")
     assert home_of(texts_of({"a": 0.1, "b": -1e-7}), twin) == {"a": 0.1, "b": -1e-7}
+    spoken = twin.path().read_text().replace("</mujoco>", '<keyframe><key name="home" qpos="0.3"/></keyframe></mujoco>')
+    (servo / "more").mkdir()
+    said = declared(Scene(spoken), "scene.xml", Split.load(split).parts()[0], servo / "more")
+    assert home_of(split, said) is None, "as a panel has it: the scene's keyframe comes first"
     assert texts_of(None) == ()
     assert home_of({"a": 0.1}, twin) == {"a": 0.1}
     assert home_of(split, twin) == home_of(str(split), twin) == home_of((str(split),), twin)

@@ -11,7 +11,7 @@ from twinproof import __version__
 from twinproof.evaluate.cameras import camera_channels
 from twinproof.evaluate.contenders import DRAWN, Contender, shown
 from twinproof.nouns.actor import Actor
-from twinproof.nouns.errors import ConfigError, PanelError, TaskError
+from twinproof.nouns.errors import ConfigError, PanelError
 from twinproof.nouns.files import check_files, file_hashes
 from twinproof.nouns.hashing import content_hash, hash_file
 from twinproof.nouns.own_code import neighbours
@@ -27,7 +27,6 @@ from twinproof.policies.chunks import Chunked, Delayed, Ensembled, Latency, Meas
 from twinproof.policies.load import actor_of, read_policy
 from twinproof.policies.served import ServedActor
 from twinproof.tasks import home, named
-from twinproof.tasks.machine import Machine
 from twinproof.tasks.mppi import Mppi, Planner
 from twinproof.tasks.task import TaskSpec
 
@@ -86,11 +85,7 @@ def home_of(texts: Sequence[str], task: str, twin: Twin, split: Split) -> dict[s
         return home.home_of(texts, twin)
     if (Path(task) / MOTION).is_file():
         return home.recorded_home(Recording.load(Path(task)), home.driven(twin))
-    try:
-        Machine.of(twin)
-    except TaskError:  # the scene does not say; what else is wrong with it, the task will say again
-        return home.recorded_home(split.parts()[0].recording, home.driven(twin))
-    return None
+    return home.told_by(split, twin)
 
 
 def contenders_of(

@@ -1,4 +1,4 @@
-"""Where a robot begins: as stated joint by joint, or as the calibration episodes of a split begin."""
+"""Where a robot begins: as stated joint by joint, as its scene says, or as calibration episodes begin."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from twinproof.nouns.split import Split
 from twinproof.nouns.twin import Twin
 from twinproof.sim.scene import Scene
 from twinproof.sim.world import World
+from twinproof.tasks.machine import Machine
 
 Stated = Sequence[str] | Mapping[str, float] | str | Path
 
 
 def home_of(stated: Stated, twin: Twin) -> dict[str, float] | None:
-    """Positions by joint, written as 'elbow=0.9', or those with which the calibration episodes of a Split folder begin;
-    None where nothing is stated."""
+    """Positions by joint, written as 'elbow=0.9'; of a Split folder what `told_by` it. None where the scene says."""
     if isinstance(stated, Mapping):
         return dict(stated) or None
     texts = (str(stated),) if isinstance(stated, str | Path) else stated
     if len(texts) == 1 and "=" not in texts[0] and Path(texts[0]).is_dir():
-        return recorded_home(Split.load(Path(texts[0])).parts()[0].recording, driven(twin))
+        return told_by(Split.load(Path(texts[0])), twin)
     found = {}
     for text in texts:
         joint, _, value = text.partition("=")
@@ -36,6 +36,15 @@ def home_of(stated: Stated, twin: Twin) -> dict[str, float] | None:
                 "name the split whose episodes begin there."
             ) from None
     return found or None
+
+
+def told_by(split: Split, twin: Twin) -> dict[str, float] | None:
+    """Where calibration episodes begin, for a twin whose scene does not say where the robot does; else None."""
+    try:
+        Machine.of(twin)
+    except TaskError:  # what else is wrong with the scene, the task will say again
+        return recorded_home(split.parts()[0].recording, driven(twin))
+    return None
 
 
 def texts_of(home: dict[str, float] | None) -> tuple[str, ...]:

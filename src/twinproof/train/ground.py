@@ -42,8 +42,8 @@ from twinproof.train.vec_env import Base, Dress, VecEnv
 
 FRESH = 3_000_009  # stages are judged with draws and starts that nothing else has
 SEEING = ("ppo", "dagger", "clone", "student")  # what learns from pictures
-PAYING = ("ppo", "teacher", "rma", "fasttd3", "fastsac", "progressive", "residual")  # what learns from a reward
-OFFERED = tuple(algo for algo in PAYING if not algo.startswith("fast"))  # by `twinproof train`
+OFFERED = ("ppo", "teacher", "rma", "progressive", "residual")  # what learns from a reward in `twinproof train`
+PAYING = (*OFFERED, "fasttd3", "fastsac")  # and for the bench alone
 ON_GPU = ("ppo", "teacher", "rma", "fasttd3", "fastsac", "progressive")
 
 
